@@ -55,12 +55,12 @@ def main(file: str, low: float, high: float, count: int, gap_frac: float) -> Non
 def planned(case: Case, options: Options) -> tuple[float, Plan | None]:
     """Seconds of one plan, and the plan, if there is one; like a point of a sweep, without a range of costs."""
     started = time.monotonic()
-    slots, candidates = slots_of(case), enumerate_candidates(case)
-    fleet = formulate(case, candidates, slots)
+    candidates = enumerate_candidates(case)
+    fleet = formulate(case, candidates, slots_of(case))
     solution = solve_fleet(fleet, options)
     plan = None
     if solution.best is not None:
-        plan = checked(assemble_plan(case, candidates, fleet, solution, slots, options))
+        plan = checked(assemble_plan(case, candidates, fleet, solution, options))
     return time.monotonic() - started, plan
 
 

@@ -14,18 +14,17 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
-from planner.case.horizon import Slot, slots_of
+from planner.case.horizon import slots_of
 from planner.case.quarters import block_case, blocks_of
 from planner.checker import check_plan
 from planner.checker.horizon import check_horizon
 from planner.explanations.infeasible import explain_infeasibility
 from planner.explanations.relaxations import Infeasible, Relaxation
 from planner.io.errors import OutOfTime, input_error
-from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
+from planner.optimization.assemble import ContradictoryPlan, assemble_plan, with_all_options, with_cost_range
 from planner.optimization.formulate import formulate
 from planner.optimization.horizon import NoHorizonPlan
 from planner.optimization.horizon import plan_horizon as plan_blocks
-from planner.optimization.purchases import long_terms
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
@@ -120,10 +119,10 @@ def attempt(
     with limited_to(options.time_limit_s) as limit:
         try:
             tell(COMPARING)
-            slots, candidates = slots_of(case), enumerate_candidates(case)
+            candidates = enumerate_candidates(case)
             tell(WORKING_OUT)
-            fleet = formulate(case, candidates, slots)
-            work = _Work(case, candidates, fleet, slots, options)
+            fleet = formulate(case, candidates, slots_of(case))
+            work = _Work(case, candidates, fleet, options)
             tell(FIRST_PLAN)
             known, finish_s = _first_plan(work) if options.time_limit_s is not None else (COLD_START, 0.0)
         except TimeIsUp as stop:
@@ -149,12 +148,10 @@ class _Work:
     case: Case
     candidates: Candidates
     fleet: FleetProblem
-    slots: tuple[Slot, ...]
     options: Options
 
     def assembled(self, solution: FleetSolution) -> Plan:
-        plan = assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
-        return plan.model_copy(update={"long_terms": long_terms(self.case, self.fleet, plan.fleet)})
+        return assemble_plan(self.case, self.candidates, self.fleet, solution, self.options)
 
     def no_worse_than_its_options(self, plan: Plan, solution: FleetSolution) -> Plan:
         """The plan with all options; where these are cheaper together, they are the plan."""
@@ -203,15 +200,19 @@ def _searched(
 def _checked_best(work: _Work, solution: FleetSolution) -> Plan:
     """The best plan that the checker has nothing against; a better one that it refuses is dropped, and that is said."""
     while True:
-        plan = work.assembled(solution)
-        broken = check_plan(plan.as_json(), screened=True)
-        if not broken:
-            return plan
+        usd, broken = solution.objective, []
+        try:
+            plan = work.assembled(solution)
+            broken = check_plan(plan.as_json(), screened=True)
+            if not broken:
+                return plan
+        except ContradictoryPlan as defect:
+            broken = [str(defect)]
         if not solution.fall_back(work.options):
             _must_be_empty(broken)
         solution.notes = [
             *solution.notes,
-            f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed the check and was dropped: {broken[0]}",
+            f"a candidate for ${usd:,.0f} a month failed the check and was dropped: {broken[0]}",
         ]
 
 

@@ -17,6 +17,7 @@ from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
+from planner.candidates.staffing import staffing_in_a_mix
 from planner.candidates.step_budget import replicas_for
 from planner.case.case import Case
 from planner.case.length_buckets import too_long_share
@@ -30,7 +31,7 @@ from planner.io.formatting import percent
 from planner.performance.latency import Machine
 from planner.performance.memory import does_not_split, kv_room_bytes, weight_bytes
 from planner.performance.throughput import KV_MEMORY
-from problems.staffing import Staffing, staffing_z
+from problems.staffing import Staffing
 
 REPLICA_SIZES = (1, 2, 4, 8)
 
@@ -144,17 +145,7 @@ class Screen:
     def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica, load_factor: float) -> Staffing | None:
         if not group.may_mix(self.case) or not replica.serves.any() or not replica.keeps_ttft(in_a_mix=True):
             return None
-        (workload,) = group.members
-        return Staffing(
-            z=staffing_z(workload.ttft.percentile),
-            arrival_scv=workload.arrival_scv,
-            rate_cv=workload.rate_cv,
-            batch=replica.staffing_batch_of_any,
-            min_replicas=self.case.limits.min_replicas,
-            max_utilization=replica.most_load_of_any,
-            routing=replica.routing_of_any,
-            load_factor=load_factor,
-        )
+        return staffing_in_a_mix(self.case, replica, load_factor)
 
     def _reject(
         self,

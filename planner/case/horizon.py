@@ -25,6 +25,11 @@ class Slot:
     label: str
 
 
+def hours_in_a_month(day: str) -> float:
+    """Hours of an average month that an hour of such a day stands for."""
+    return DAYS_PER_MONTH * dict(KINDS)[day]
+
+
 def hour_of_days(day: str, hour: int) -> int:
     """An hour, counted through a weekday and a weekend day."""
     return 24 * [kind for kind, _ in KINDS].index(day) + hour

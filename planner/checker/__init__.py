@@ -1,9 +1,10 @@
-"""The independent check: does this plan hold, and are its figures true? It reads only the plan's JSON.
+"""The independent check: are the figures of a plan true, and does it hold? It reads only the plan's JSON.
 
-It shares no code with the optimizer (problems/, solvers/) nor with what writes the plan: rates, staffing, packing,
-limits, money and every other figure are worked out again from the case with plain arithmetic. What a replica can do
-comes from the performance model, asked anew, and why something is rejected from the screening of the menu. What nothing
-can work out again is listed in remarks.py. An empty list means that the plan holds.
+Figures follow from the case and from what was decided: the account works them out again, and every leaf that differs is
+refused. Whether the plan holds is for the rules of this room: rates, staffing, packing, routes, limits and promises, in
+plain arithmetic, which share no code with the rules of the optimizer (problems/, solvers/). What a replica can do comes
+from the performance model, asked anew, and why something is rejected from the screening of the menu. What nothing can
+work out again is listed in remarks.py. An empty list means that the plan holds.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from typing import Any
 import numpy as np
 
 from planner.checker.alternatives import options_are_named, rejections_are_true
-from planner.checker.binding import binding_limits_are_told, claims_are_honest
-from planner.checker.costs import money_adds_up
+from planner.checker.checked import Checked
+from planner.checker.claims import claims_are_honest
+from planner.checker.deployment import deployments_are_allowed
+from planner.checker.figures import figures_that_differ
+from planner.checker.limits import limits_hold
 from planner.checker.purchases import purchases_hold
 from planner.checker.serving import pools_are_served
 from planner.checker.structure import names_and_lengths_fit, plan_or_problems
 from planner.checker.studies import studies_hold
-from planner.plan.view import PlanView
+from planner.plan.account import account_of
+from planner.plan.account.figures import worked_out_again
 
 __all__ = ["check_plan"]
 
@@ -56,16 +61,24 @@ def _problems(data: dict[str, Any], screened: bool = False) -> Iterator[str]:
     yield from unusable
     if unusable:
         return
-    facts = PlanView(plan)
-    yield from pools_are_served(facts)
-    yield from purchases_hold(facts)
-    yield from money_adds_up(facts)
-    yield from binding_limits_are_told(facts)
-    yield from claims_are_honest(facts)
-    yield from options_are_named(facts)
-    yield from studies_hold(facts)
+    account = account_of(plan)
+    yield from deployments_are_allowed(account)
+    true = worked_out_again(plan, account)
+    yield from figures_that_differ(_without_its_case(plan.as_json()), _without_its_case(true.as_json()))
+    checked = Checked(true, account)
+    yield from pools_are_served(checked)
+    yield from purchases_hold(checked)
+    yield from limits_hold(checked)
+    yield from claims_are_honest(checked)
+    yield from options_are_named(checked)
+    yield from studies_hold(checked)
     if not screened:
-        yield from rejections_are_true(facts)
+        yield from rejections_are_true(checked)
+
+
+def _without_its_case(plan: dict[str, Any]) -> dict[str, Any]:
+    """The case is guarded by its hash."""
+    return {key: value for key, value in plan.items() if key != "case"}
 
 
 def _on_one_line(text: str) -> str:

@@ -8,23 +8,25 @@ from collections.abc import Iterator
 from planner.case.case import Case, Workload
 from planner.catalog.api_tiers import TIERS, tier_of_api, tier_of_model
 from planner.catalog.names import sells
+from planner.checker.checked import Checked
+from planner.checker.figures import REL, near
 from planner.checker.lengths import IGNORED_FRAC, longer_share
+from planner.plan.account import Served
 from planner.plan.plan import PoolPlan
-from planner.plan.view import REL, PlanView, Served, near
 
 ALMOST_NOTHING = 1e-9
 """requests a second that rounding may leave"""
 
 
-def requests_go_where_they_may(facts: PlanView, pool: PoolPlan, s: Served) -> Iterator[str]:
+def requests_go_where_they_may(checked: Checked, pool: PoolPlan, s: Served) -> Iterator[str]:
     if len(pool.workloads) > 1:
         yield from _all_of_it_is_shared(s)
-    yield from _the_api_may_serve(facts, s)
+    yield from _the_api_may_serve(checked, s)
     yield from _it_may_be_shed(s)
-    yield from _flows_are_demand(facts, s)
+    yield from _flows_are_demand(checked, s)
     if not pool.deployments:
-        yield from _nothing_is_left(facts, s)
-    yield from _work_waits_in_its_window(facts, s)
+        yield from _nothing_is_left(checked, s)
+    yield from _work_waits_in_its_window(checked, s)
 
 
 def _all_of_it_is_shared(s: Served) -> Iterator[str]:
@@ -34,16 +36,16 @@ def _all_of_it_is_shared(s: Served) -> Iterator[str]:
         yield "it shares replicas, so all of its requests must go to them as they come"
 
 
-def _the_api_may_serve(facts: PlanView, s: Served) -> Iterator[str]:
+def _the_api_may_serve(checked: Checked, s: Served) -> Iterator[str]:
     api = s.told.api
     if api is None:
         return
     if not s.w.api_allowed:
         yield "requests go to an API although that is forbidden"
-    if api not in facts.case.menu_apis:
+    if api not in checked.case.menu_apis:
         yield f"requests go to the API {api}, which is not on the menu"
-    yield from _the_api_is_large_enough(facts.case, s.w, api)
-    yield from _the_api_holds_them(facts.case, s.w, api)
+    yield from _the_api_is_large_enough(checked.case, s.w, api)
+    yield from _the_api_holds_them(checked.case, s.w, api)
     if not s.told.api_flows:
         yield f"no requests go to the API {api}, which it names"
 
@@ -70,10 +72,10 @@ def _it_may_be_shed(s: Served) -> Iterator[str]:
         yield "requests are shed although that is not allowed"
 
 
-def _flows_are_demand(facts: PlanView, s: Served) -> Iterator[str]:
+def _flows_are_demand(checked: Checked, s: Served) -> Iterator[str]:
     told = (s.told.api_flows, s.told.shed_flows, *s.told.deployment_flows)
-    flows = [facts.flow(s.w, flow) for flow in told]
-    for t, demand in enumerate(s.demand):
+    flows = [checked.account.flow(s.w, flow).tolist() for flow in told]
+    for t, demand in enumerate(s.demand.tolist()):
         for bucket, rate in enumerate(demand):
             parts = [flow[t][bucket] for flow in flows]
             if min(parts) < -ALMOST_NOTHING or sum(parts) > rate * (1 + REL) + ALMOST_NOTHING:
@@ -81,20 +83,20 @@ def _flows_are_demand(facts: PlanView, s: Served) -> Iterator[str]:
                 break
 
 
-def _nothing_is_left(facts: PlanView, s: Served) -> Iterator[str]:
-    for t, (rate, kept) in enumerate(zip(facts.rates_rps(s.seen), s.kept, strict=True)):
+def _nothing_is_left(checked: Checked, s: Served) -> Iterator[str]:
+    for t, (rate, kept) in enumerate(zip(checked.account.rates_rps(s.seen), s.kept, strict=True)):
         if sum(kept) > REL * rate + ALMOST_NOTHING:
             yield f"slot {t}: nothing serves the requests that are not sent to the API"
 
 
-def _work_waits_in_its_window(facts: PlanView, s: Served) -> Iterator[str]:
+def _work_waits_in_its_window(checked: Checked, s: Served) -> Iterator[str]:
     """On the same kind of day of the same month, from the hour it arrives until its deadline, around midnight too."""
     if not s.told.moves:
         return
     if s.w.deadline_h is None:
         yield "requests wait although it has no deadline"
         return
-    slots, kept = facts.plan.slots, s.kept
+    slots, kept = checked.plan.slots, s.kept.tolist()
     moved = [0.0] * len(slots)
     for move in s.told.moves:
         begin, end = slots[move.from_slot], slots[move.to_slot]
@@ -106,7 +108,7 @@ def _work_waits_in_its_window(facts: PlanView, s: Served) -> Iterator[str]:
         moved[move.from_slot] += move.requests_per_s
     if len({(m.from_slot, m.to_slot) for m in s.told.moves}) < len(s.told.moves):
         yield "requests of a slot wait for another one twice"
-    for t, demand in enumerate(s.demand):
+    for t, demand in enumerate(s.demand.tolist()):
         if moved[t] > sum(kept[t]) * (1 + REL) + ALMOST_NOTHING:
             yield f"slot {t}: more requests wait than there are"
         shares = [k / d for k, d in zip(kept[t], demand, strict=True) if d > ALMOST_NOTHING]

@@ -11,10 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from planner.case.case import Case, Future, Scenario
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.prices import price_of
+from planner.catalog.entries import TERM_MONTHS
 from planner.checker import check_plan, in_words
-from planner.checker.binding import PROVED_GAP, ROUNDING
-from planner.checker.costs import month_usd, penalty_usd_of_month
-from planner.checker.prices import TERM_MONTHS, held_usd, price_of
+from planner.checker.claims import PROVED_GAP, ROUNDING
+from planner.checker.figures import MONTH_HOURS, REL, differs, is_not
+from planner.checker.limits import commitments_leave_caps
 from planner.checker.quarter_cases import (
     amendments_fit,
     as_amended,
@@ -24,9 +27,8 @@ from planner.checker.quarter_cases import (
     quarter_case_is_true,
     quarter_span,
 )
-from planner.checker.vendors import commitments_leave_caps
+from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HORIZON_FORMAT, HorizonPlan, ScenarioResult, SignedCommitment
-from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, REL, PlanView, differs, is_not
 
 SHORT_MONTHS = 12
 """terms up to this are worth their price after the horizon"""
@@ -101,7 +103,7 @@ def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[s
         problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
         first, last = quarter_span(future.starts, q.quarter)
         in_force = [c for c in signed if c.first_day <= first and c.last_day >= last]
-        problems += commitments_leave_caps(PlanView(q.plan), in_force)
+        problems += commitments_leave_caps(account_of(q.plan), in_force)
         yield from (f"{where}: {problem}" for problem in problems)
     yield from _money_adds_up(horizon, future)
 
@@ -125,7 +127,7 @@ def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> floa
     price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), TERM_MONTHS[c.term]
     if price is None or months <= SHORT_MONTHS:
         return 0.0
-    left = max(0, months - QUARTER_MONTHS * (future.quarters - c.quarter))
+    left = max(0, months - MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
     return c.instances * price.later_usd_per_h * MONTH_HOURS * left
 
 
@@ -136,7 +138,7 @@ def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitmen
         return
     months = TERM_MONTHS[c.term]
     first = quarter_span(future.starts, c.quarter)[0]
-    inside = min(months, QUARTER_MONTHS * (future.quarters - c.quarter))
+    inside = min(months, MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
     a_month = c.instances * price.usd_per_h * MONTH_HOURS
     yield from is_not("its first day", c.first_day, first)
     yield from is_not("its last day", c.last_day, month_start(first, months) - timedelta(days=1))
@@ -201,16 +203,16 @@ def _measure_is_true(horizon: HorizonPlan, future: Future, come_to: dict[str, fl
 
 def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario) -> tuple[float, float]:
     """What a quarter costs in a scenario, its plan and new commitments, and the penalty of what is shed."""
-    facts = PlanView(horizon.plan_of(quarter, s.name))
+    money = account_of(horizon.plan_of(quarter, s.name)).money
     planned_for = [x for x in future.scenarios if quarter == 0 or x.name == s.name]
     cost = penalty = 0.0
     for month, alike in enumerate(months_alike(horizon.case, quarter, planned_for)):
         if s.name in alike.scenarios:
-            cost += alike.count * (month_usd(facts, month) - held_usd(facts.case))
-            penalty += alike.count * penalty_usd_of_month(facts, month)
+            cost += alike.count * (money.month_usd(month) - money.held_usd)
+            penalty += alike.count * money.penalty_usd_of_month(month)
     first, last = quarter_span(future.starts, quarter)
     in_force = [c for c in _signed(horizon, s.name) if c.first_day <= first and c.last_day >= last]
-    return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * QUARTER_MONTHS for c in in_force), penalty
+    return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER for c in in_force), penalty
 
 
 def _regret_is_true(told: ScenarioResult, comes_to: float) -> Iterator[str]:

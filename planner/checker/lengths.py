@@ -11,7 +11,6 @@ import numpy as np
 from planner.case.case import Workload
 from planner.performance.length_spread import LengthSpread, lengths_at, slices
 from planner.performance.long_requests import share_longer
-from planner.plan.view import PlanView, Served, differs
 
 IGNORED_FRAC = 1e-4
 """share of its requests that may be too long for whoever serves a workload, without anybody saying so"""
@@ -37,18 +36,8 @@ def longer_share(w: Workload, tokens: float) -> float:
     return max(0.0, longer - refused) / (1 - refused)
 
 
-def refusals_are_told(facts: PlanView, s: Served) -> Iterator[str]:
-    """What is refused for its length is what the plan says, and no bucket has it."""
-    limit, told = s.w.length_limit, s.told
-    refused = limit.refused_frac if limit else 0.0
-    yield from differs("longest_request_tokens", told.longest_request_tokens, limit.tokens if limit else None)
-    arriving = 3600 * facts.a_month(facts.arriving_rps(s.w))
-    yield from differs("refused_share_frac", told.refused_share_frac, refused or None)
-    yield from differs("refused_requests_per_month", told.refused_requests_per_month, refused * arriving or None)
-    yield from _lengths_are_those_let_in(s.w)
-
-
-def _lengths_are_those_let_in(w: Workload) -> Iterator[str]:
+def lengths_are_those_let_in(w: Workload) -> Iterator[str]:
+    """No bucket has what is refused, and the shares and means are those of the distributions."""
     limit = w.length_limit
     if abs(sum(b.share_frac for b in w.buckets) - 1) > CLOSE_FRAC:
         yield "the shares of its lengths do not add up to all of its requests"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from planner.checker.binding import PROVED_GAP
+from planner.checker.claims import PROVED_GAP
 from planner.io.validation import Strict
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from planner.case.case import OWNED, Case, Future, Holding, Scenario, Workload
-from planner.checker.prices import TERM_MONTHS
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.catalog.entries import TERM_MONTHS
+from planner.checker.figures import MONTH_HOURS, differs, is_not
 from planner.plan.horizon.horizon_plan import SignedCommitment
-from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
 
 OWN = {
     *("name", "workloads", "purchase", "months", "starts", "held", "held_besides_usd_per_month"),
@@ -27,8 +28,8 @@ def month_start(starts: date, months: int) -> date:
 
 def quarter_span(starts: date, quarter: int) -> tuple[date, date]:
     """First and last day."""
-    first = month_start(starts, QUARTER_MONTHS * quarter)
-    return first, month_start(starts, QUARTER_MONTHS * (quarter + 1)) - timedelta(days=1)
+    first = month_start(starts, MONTHS_OF_A_QUARTER * quarter)
+    return first, month_start(starts, MONTHS_OF_A_QUARTER * (quarter + 1)) - timedelta(days=1)
 
 
 def as_amended(case: Case, quarter: int, scenario: Scenario | None) -> Case:
@@ -77,7 +78,7 @@ class MonthsAlike:
 def months_alike(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> list[MonthsAlike]:
     """In the order in which they come."""
     found: list[MonthsAlike] = []
-    for month in range(QUARTER_MONTHS * quarter, QUARTER_MONTHS * (quarter + 1)):
+    for month in range(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1)):
         demand = {s.name: tuple(s.month_factors[w.name][month] for w in case.workloads) for s in scenarios}
         for factors in dict.fromkeys(demand.values()):
             together = tuple(name for name, mine in demand.items() if mine == factors)
@@ -127,7 +128,7 @@ def _with_owned_boxes(case: Case, quarter: int) -> Case:
 def _demand_is_true(case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario]) -> Iterator[str]:
     alike = months_alike(case, quarter, scenarios)
     chance = {s.name: s.probability_frac for s in scenarios}
-    whole = QUARTER_MONTHS * sum(chance.values())
+    whole = MONTHS_OF_A_QUARTER * sum(chance.values())
     weights = [len(alike) * m.count * sum(chance[name] for name in m.scenarios) / whole for m in alike]
     claimed = [m.weight for m in planned.months or ()]
     if len(claimed) != len(weights):
@@ -164,7 +165,7 @@ def _held_is_true(case: Case, planned: Case, quarter: int, signed: Sequence[Sign
         true, said = expected[offer, way, usd], claimed[offer, way, usd]
         yield from is_not(f"the number of {offer} held as {way} at ${usd:,.4g} an hour", said, true)
     paid = planned.held_besides_usd_per_month or 0.0
-    yield from differs("what is paid for holdings that are there for a part of it", paid, besides / QUARTER_MONTHS)
+    yield from differs("what is paid for holdings that are there for a part of it", paid, besides / MONTHS_OF_A_QUARTER)
 
 
 def holding_usd(future: Future, h: Holding, quarter: int) -> float:
@@ -174,4 +175,4 @@ def holding_usd(future: Future, h: Holding, quarter: int) -> float:
     first, last = quarter_span(future.starts, quarter)
     days = (min(last, h.last_day or last) - max(first, h.first_day or first)).days + 1
     share = max(0, days) / ((last - first).days + 1)
-    return h.instances * h.usd_per_h * MONTH_HOURS * QUARTER_MONTHS * share
+    return h.instances * h.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER * share

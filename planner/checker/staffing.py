@@ -9,11 +9,13 @@ from functools import cached_property
 from statistics import NormalDist
 
 from planner.candidates.traffic import Traffic
+from planner.checker.checked import Checked
+from planner.checker.figures import REL
+from planner.plan.account import Served
 from planner.plan.plan import PoolPlan, RoutingRecord
-from planner.plan.view import REL, PlanView, Served, traffic_of
 
 
-def sharing_is_allowed(facts: PlanView, members: list[Served]) -> Iterator[str]:
+def sharing_is_allowed(checked: Checked, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
     if len(members) == 1:
         return
     for s in members:
@@ -21,8 +23,8 @@ def sharing_is_allowed(facts: PlanView, members: list[Served]) -> Iterator[str]:
             yield f"{s.w.name} may not share replicas"
         if s.w.deadline_h is not None:
             yield f"{s.w.name} may wait, and work that waits is not shared"
-        yield from _objectives_are_kept(traffic_of(facts, members), s)
-    adapters, most = sum(s.w.adapter_gb is not None for s in members), facts.case.tenancy.adapters_per_replica
+        yield from _objectives_are_kept(checked.account.traffic(pool), s)
+    adapters, most = sum(s.w.adapter_gb is not None for s in members), checked.case.tenancy.adapters_per_replica
     if adapters > most:
         yield f"{adapters} adapters on a replica, {most} allowed"
 
@@ -38,28 +40,28 @@ def _objectives_are_kept(traffic: Traffic, s: Served) -> Iterator[str]:
             yield f"the {name} objective of {s.w.name} is not that of its pool"
 
 
-def nobody_starves_the_others(facts: PlanView, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
+def nobody_starves_the_others(checked: Checked, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
     """Over the month, no workload is more of the load than it may be."""
-    most = facts.case.tenancy.max_share_frac
+    most = checked.case.tenancy.max_share_frac
     for s in members if len(members) > 1 else ():
-        share = facts.share_of_load(pool, s)
+        share = checked.account.share_of_load(pool, s)
         if share > most + REL:
             yield f"{s.w.name} is {share:.1%} of the load, {most:.1%} allowed"
 
 
-def rate_cv_by_slot(facts: PlanView, pool: PoolPlan, members: list[Served]) -> list[float]:
+def rate_cv_by_slot(checked: Checked, pool: PoolPlan, members: list[Served]) -> list[float]:
     """How far the load swings around the mean of each hour: swings of several workloads cancel in part."""
     if len(members) == 1:
-        return [members[0].w.rate_cv] * len(facts.slots)
-    loads = [facts.load_of(pool, s) for s in members]
-    return [_rate_cv(facts, members, [load[t] for load in loads]) for t in facts.slots]
+        return [members[0].w.rate_cv] * len(checked.slots)
+    loads = [checked.account.load_of(pool, s) for s in members]
+    return [_rate_cv(checked, members, [load[t] for load in loads]) for t in checked.slots]
 
 
-def _rate_cv(facts: PlanView, members: list[Served], loads: list[float]) -> float:
+def _rate_cv(checked: Checked, members: list[Served], loads: list[float]) -> float:
     swings = [s.w.rate_cv * load for s, load in zip(members, loads, strict=True)]
     apart = sum(x**2 for x in swings)
     together = sum(x * y for i, x in enumerate(swings) for j, y in enumerate(swings) if i != j)
-    return math.sqrt(apart + facts.case.tenancy.correlation * together) / sum(loads) if sum(loads) else 0.0
+    return math.sqrt(apart + checked.case.tenancy.correlation * together) / sum(loads) if sum(loads) else 0.0
 
 
 CAUTION, BURSTS = 0.95, 2.0

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from planner.checker.other_demand import MULTIPLES, other_demand
-from planner.checker.prices import request_usd
+from planner.case.costs import request_usd
+from planner.checker.checked import Checked
+from planner.checker.figures import REL, differs, is_not
+from planner.plan.account.other_demand import MULTIPLES, other_demand
 from planner.plan.study_records import (
     BreakEven,
     Crossing,
@@ -18,7 +20,6 @@ from planner.plan.study_records import (
     VolumePoint,
     Waterfall,
 )
-from planner.plan.view import REL, PlanView, differs, is_not
 
 FIRST_STEPS = ("one-gpu-type", "naive", "everything")
 """older plans begin with a naive fleet"""
@@ -42,28 +43,28 @@ EQUAL = 1e-9
 """a tie, but for rounding, goes to the API"""
 
 
-def studies_hold(facts: PlanView) -> Iterator[str]:
-    found: Studies | None = facts.plan.studies
+def studies_hold(checked: Checked) -> Iterator[str]:
+    found: Studies | None = checked.plan.studies
     if found is None:
         return
     if found.waterfall is None and found.break_even is None and not (found.providers or found.demand):
         yield "it has studies, but none of them is there"
     if found.waterfall is not None:
-        for problem in _waterfall_holds(facts, found.waterfall):
+        for problem in _waterfall_holds(checked, found.waterfall):
             yield f"the waterfall: {problem}"
     if found.break_even is not None:
-        for problem in _break_even_holds(facts, found.break_even):
+        for problem in _break_even_holds(checked, found.break_even):
             yield f"the break-even: {problem}"
-    for problem in _providers_hold(facts, found.providers):
+    for problem in _providers_hold(checked, found.providers):
         yield f"the providers: {problem}"
-    for problem in _demand_holds(facts, found.demand):
+    for problem in _demand_holds(checked, found.demand):
         yield f"other demand: {problem}"
 
 
 # -- the waterfall ----------------------------------------------------------------------------------------------
 
 
-def _waterfall_holds(facts: PlanView, told: Waterfall) -> Iterator[str]:
+def _waterfall_holds(checked: Checked, told: Waterfall) -> Iterator[str]:
     keys = [step.key for step in told.steps]
     if keys != sorted(set(keys), key=lambda k: STEPS.index(k) if k in STEPS else -1) or keys[-1:] != ["everything"]:
         yield f"its steps are {', '.join(keys)}"
@@ -72,21 +73,21 @@ def _waterfall_holds(facts: PlanView, told: Waterfall) -> Iterator[str]:
         yield "it does not begin with a fleet of one GPU type"
     if told.naive is not None:
         yield from is_not("the key of the naive fleet", told.naive.key, "naive")
-        for problem in _step_holds(facts, told.naive, None):
+        for problem in _step_holds(checked, told.naive, None):
             yield f"naive: {problem}"
     before: StepRecord | None = None
     for step in told.steps:
-        for problem in _step_holds(facts, step, before):
+        for problem in _step_holds(checked, step, before):
             yield f"{step.key}: {problem}"
         before = step if step.cost_usd_per_month is not None else before
-    yield from _last_step_is_the_plan(facts, told.steps[-1])
+    yield from _last_step_is_the_plan(checked, told.steps[-1])
     costs = [s.cost_usd_per_month for s in told.steps if s.cost_usd_per_month is not None]
     saves = costs[0] - costs[-1]
     yield from differs("saves_usd_per_month", told.saves_usd_per_month, saves, of=costs[0])
     yield from differs("saves_frac", told.saves_frac, saves / costs[0] if costs[0] else 0.0)
 
 
-def _step_holds(facts: PlanView, step: StepRecord, before: StepRecord | None) -> Iterator[str]:
+def _step_holds(checked: Checked, step: StepRecord, before: StepRecord | None) -> Iterator[str]:
     cost, bound = step.cost_usd_per_month, step.bound_usd_per_month
     if cost is None:
         figures = (bound, step.usd_per_1m_tokens, step.saves_usd_per_month, step.saves_frac)
@@ -98,7 +99,7 @@ def _step_holds(facts: PlanView, step: StepRecord, before: StepRecord | None) ->
     if bound is None or not 0 <= bound <= cost * (1 + REL):
         yield f"the bound {bound} lies outside 0 and the cost {cost}"
     if step.key != "everything":
-        tokens = sum(n * each for n, each in _all_tokens(facts))
+        tokens = sum(n * each for n, each in _all_tokens(checked))
         yield from differs("usd_per_1m_tokens", step.usd_per_1m_tokens, 1e6 * cost / tokens if tokens else 0.0)
     usd = before.cost_usd_per_month if before is not None else None
     saves = None if usd is None else usd - cost
@@ -109,9 +110,9 @@ def _step_holds(facts: PlanView, step: StepRecord, before: StepRecord | None) ->
         yield f"it costs ${cost:,.2f}, more than the step before"
 
 
-def _last_step_is_the_plan(facts: PlanView, step: StepRecord) -> Iterator[str]:
-    plan = facts.plan
-    usd = plan.cost_usd_per_month + plan.penalty_usd_per_month
+def _last_step_is_the_plan(checked: Checked, step: StepRecord) -> Iterator[str]:
+    plan = checked.plan
+    usd = plan.objective_usd_per_month
     yield from differs("the cost of the last step", step.cost_usd_per_month, usd)
     yield from differs("the bound of the last step", step.bound_usd_per_month, plan.bound_usd_per_month)
     yield from differs("the usd_per_1m_tokens of the last step", step.usd_per_1m_tokens, plan.usd_per_1m_tokens)
@@ -120,18 +121,18 @@ def _last_step_is_the_plan(facts: PlanView, step: StepRecord) -> Iterator[str]:
     yield from is_not("the fleet of the last step", step.fleet, fleet)
 
 
-def _all_tokens(facts: PlanView) -> Iterator[tuple[float, float]]:
+def _all_tokens(checked: Checked) -> Iterator[tuple[float, float]]:
     """Requests a month and tokens of each, by length, nothing shed."""
-    for w in facts.case.workloads:
-        requests = facts.requests_per_month(w)
+    for w in checked.case.workloads:
+        requests = checked.account.requests_per_month(w)
         yield from ((requests * b.share_frac, b.input_tokens + b.output_tokens) for b in w.buckets)
 
 
 # -- the break-even ---------------------------------------------------------------------------------------------
 
 
-def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
-    case = facts.case
+def _break_even_holds(checked: Checked, told: BreakEven) -> Iterator[str]:
+    case = checked.case
     api = case.apis[case.baseline]
     yield from is_not("the provider", told.provider, api.provider)
     yield from is_not("the model", told.model, api.model)
@@ -140,16 +141,16 @@ def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
     if multiples != sorted(set(multiples)) or 1.0 not in multiples or min(multiples) <= 0:
         yield "its volumes do not rise, or the demand of the case is none of them"
         return
-    tokens = sum(n * each for n, each in _all_tokens(facts))
+    tokens = sum(n * each for n, each in _all_tokens(checked))
     usd = sum(
-        facts.requests_per_month(w) * b.share_frac * price
+        checked.account.requests_per_month(w) * b.share_frac * price
         for w in case.workloads
         for b, price in zip(w.buckets, request_usd(case, w, w.baseline or case.baseline), strict=True)
     )
     named = {case.apis[w.baseline or case.baseline].provider for w in case.workloads}
     fixed = sum((case.limits.vendor_usd_per_month or {}).get(f"api {name}", 0.0) for name in named)
     for p in told.points:
-        for problem in _point_holds(facts, p, tokens, usd * p.multiple + fixed):
+        for problem in _point_holds(checked, p, tokens, usd * p.multiple + fixed):
             yield f"at {p.multiple:g} times the volume: {problem}"
     for way, worth, crossings in (("self_hosted", 0.0, told.crossings), ("mixed", MIXED_SAVES_FRAC,
                                                                          told.mixed_crossings)):  # fmt: skip
@@ -157,7 +158,7 @@ def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
         yield from _crossings_hold(told.points, way, worth, crossings, tokens, (usd, fixed))
 
 
-def _point_holds(facts: PlanView, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:
+def _point_holds(checked: Checked, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:
     yield from differs("tokens_per_month", p.tokens_per_month, tokens * p.multiple)
     yield from differs("api_usd_per_month", p.api_usd_per_month, usd)
     for way in ("self_hosted", "mixed"):
@@ -165,7 +166,7 @@ def _point_holds(facts: PlanView, p: VolumePoint, tokens: float, usd: float) -> 
         if cost is not None and (bound is None or not 0 <= bound <= cost * (1 + REL)):
             yield f"the bound {bound} of the {way} plan lies outside 0 and its cost {cost}"
     own, mixed = p.self_hosted_usd_per_month, p.mixed_usd_per_month
-    if own is not None and own < facts.case.engineers_usd_per_month * (1 - REL):
+    if own is not None and own < checked.case.engineers_usd_per_month * (1 - REL):
         yield "the self-hosted plan costs less than its engineers"
     if own is not None and mixed is not None and mixed > own * (1 + REL):
         yield "the plan with APIs as well costs more than the self-hosted one, which it may be"
@@ -223,21 +224,21 @@ def _bound(p: VolumePoint, way: str) -> float | None:
 # -- the providers ----------------------------------------------------------------------------------------------
 
 
-def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator[str]:
+def _providers_hold(checked: Checked, told: tuple[ProviderBill, ...]) -> Iterator[str]:
     if not told:
         return
-    case = facts.case
+    case = checked.case
     roles = [b.role for b in told]
     compared = [name for name in case.compare_with or () if name != case.baseline]
     if roles[0] != "baseline" or roles.count("baseline") != 1 or roles.count("compared") != len(compared):
         yield "they are not the baseline, then those that the case compares with"
         return
     if all(w.baseline in (None, case.baseline) for w in case.workloads):
-        of_plan = facts.plan.baseline.cost_usd_per_month
+        of_plan = checked.plan.baseline.cost_usd_per_month
         yield from differs("the bill of the baseline", told[0].cost_usd_per_month, of_plan)
     listed = {"baseline": [case.apis[case.baseline]], "compared": [case.apis[name] for name in compared]}
     for b in told:
-        for problem in _bill_holds(facts, b):
+        for problem in _bill_holds(checked, b):
             yield f"{b.provider} {b.model}: {problem}"
         if b.role in listed and b.prices not in listed[b.role]:
             yield f"{b.provider} {b.model}: its prices are not those of the case"
@@ -245,10 +246,10 @@ def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator
             yield f"{b.provider} {b.model}: nobody knows its context"
 
 
-def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
-    served = [s for s in facts.served if s.w.name in b.workloads]
+def _bill_holds(checked: Checked, b: ProviderBill) -> Iterator[str]:
+    served = [s for s in checked.account.served if s.w.name in b.workloads]
     names = tuple(s.w.name for s in served)
-    whole = tuple(w.name for w in facts.case.workloads)
+    whole = tuple(w.name for w in checked.case.workloads)
     if names != b.workloads or not names or (b.role != "same model" and names != whole):
         yield f"it cannot serve {', '.join(b.workloads) or 'nothing'}"
         return
@@ -256,15 +257,15 @@ def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
                                 ("source", b.source, b.prices.source), ("date", b.date, b.prices.date)):  # fmt: skip
         yield from is_not(f"its {what}", claimed, true)
     usd, plain, tokens = 0.0, 0.0, 0.0
-    case = facts.case.model_copy(update={"apis": {"this": b.prices}})
+    case = checked.case.model_copy(update={"apis": {"this": b.prices}})
     undiscounted = b.prices.model_copy(update={"batch": None})
     for s in served:
-        answered = facts.answered_per_month(s)
+        answered = checked.account.answered_per_month(s)
         uncached = s.w.model_copy(update={"prefix_hit_frac": 0.0, "shared_prefix_tokens": 0.0})
         list_case = case.model_copy(update={"apis": {"this": undiscounted}})
         usd += sum(n * price for n, price in zip(answered, request_usd(case, s.w, "this"), strict=True))
         plain += sum(n * price for n, price in zip(answered, request_usd(list_case, uncached, "this"), strict=True))
-        tokens += facts.tokens_per_month(s)
+        tokens += checked.account.tokens_per_month(s)
     yield from differs("cost_usd_per_month", b.cost_usd_per_month, usd)
     yield from differs("without_discounts_usd_per_month", b.without_discounts_usd_per_month, plain)
     yield from differs("usd_per_1m_tokens", b.usd_per_1m_tokens, 1e6 * usd / tokens if tokens else 0.0)
@@ -273,13 +274,13 @@ def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
 # -- other demand -----------------------------------------------------------------------------------------------
 
 
-def _demand_holds(facts: PlanView, told: tuple[DemandPoint, ...]) -> Iterator[str]:
+def _demand_holds(checked: Checked, told: tuple[DemandPoint, ...]) -> Iterator[str]:
     """What is signed stays, and the rest follows the demand."""
     multiples = [p.multiple for p in told]
     if told and tuple(multiples) != MULTIPLES:
         yield f"its multiples of the demand are {multiples}, not {list(MULTIPLES)}"
         return
-    for p, true in zip(told, other_demand(facts.plan) if told else (), strict=True):
+    for p, true in zip(told, other_demand(checked.plan, account=checked.account) if told else (), strict=True):
         at = f"at {p.multiple:g} times the demand"
         yield from differs(f"cost_usd_per_month {at}", p.cost_usd_per_month, true.cost_usd_per_month)
         yield from differs(f"usd_per_1m_tokens {at}", p.usd_per_1m_tokens, true.usd_per_1m_tokens)

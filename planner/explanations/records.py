@@ -183,7 +183,7 @@ def _difference(found: float, at_least: float, at_most: float, cost: float) -> D
 
 
 def _usd(plan: Plan) -> float:
-    return plan.cost_usd_per_month + plan.penalty_usd_per_month
+    return plan.objective_usd_per_month
 
 
 def _found_usd(solution: FleetSolution) -> float:

@@ -15,9 +15,9 @@ from planner.export.hours import Hours, peak
 from planner.export.names import SPOT, plain, unique
 from planner.export.packing import Box, Wanted, packed, skews
 from planner.export.weights import BUCKET, HUB_ID, STREAM, Weights
+from planner.plan.account import PlanAccount, account_of
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import ServeCommand, serve_commands
-from planner.plan.view import PlanView
 
 VLLM = "0.33.0"
 """version whose flags are written: PyPI, 2026-11-01"""
@@ -167,7 +167,7 @@ class HostedFleet:
     """deployments with a replica in some hour of the month"""
     slots: tuple[int, ...]
     """of the month"""
-    view: PlanView
+    view: PlanAccount
 
     @property
     def header(self) -> str:
@@ -217,7 +217,7 @@ class HostedFleet:
 
 def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
     """The deployments of a month; those without a replica are left out."""
-    view = PlanView(plan)
+    view = account_of(plan)
     slots = tuple(t for t, slot in enumerate(plan.slots) if slot.month == settings.month)
     told = [(pool, d) for pool in plan.pools for d in pool.deployments]
     spot = _spot_by_slot(plan, range(len(plan.slots)), [d for _, d in told])
@@ -234,7 +234,7 @@ def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
 
 
 def _hosted(
-    view: PlanView, settings: Settings, slots: tuple[int, ...], name: str, clusters: dict[tuple[str, str], str],
+    view: PlanAccount, settings: Settings, slots: tuple[int, ...], name: str, clusters: dict[tuple[str, str], str],
     pool: PoolPlan, told: DeploymentPlan, serve: ServeCommand, spot: dict[int, int],
 ) -> Hosted:  # fmt: skip
     plan, case, d = view.plan, view.case, told.deployment
@@ -268,7 +268,7 @@ def _hosted(
         load={
             day: tuple(told.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
         },
-        requests_per_s=sum(sum(carried[t]) for t in slots) / len(slots),
+        requests_per_s=float(carried[list(slots)].sum()) / len(slots),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.export.hosted import HostedFleet
-from planner.plan.view import ByLength, Served
+from planner.plan.account import ByLength, Served
 
 SHED, CACHE = "shed", "the semantic cache"
 LEAST_FRAC = 5e-5
@@ -55,13 +55,13 @@ def _destinations(fleet: HostedFleet, s: Served) -> dict[str, ByLength]:
         to[s.told.api] = view.flow(s.w, s.told.api_flows)
     to[SHED] = view.flow(s.w, s.told.shed_flows)
     asked = view.by_length(s.w)
-    to[CACHE] = [[a - d for a, d in zip(*rates, strict=True)] for rates in zip(asked, s.demand, strict=True)]
+    to[CACHE] = asked - s.demand
     return to
 
 
 def _total(fleet: HostedFleet, rates: ByLength, bucket: int) -> float:
     hours = fleet.plan.slots
-    return sum(rates[t][bucket] * hours[t].hours_per_month for t in fleet.slots)
+    return float(sum(rates[t, bucket] * hours[t].hours_per_month for t in fleet.slots))
 
 
 def _shares(sent: dict[str, float]) -> dict[str, float]:

@@ -6,16 +6,17 @@ import numpy as np
 
 from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
+from planner.candidates.staffing import load_factor_by_slot, rate_cv_together, staffing_alone
 from planner.case.case import Case
 from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
-from planner.case.horizon import Slot, hour_of_days, rates_rps, slots_before, window_of
+from planner.case.horizon import Slot, rates_rps, slots_before, window_of
 from planner.case.menu import held_instances, sellable
 from planner.case.quarters import held_usd_per_month
 from planner.case.terms import is_long
 from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
-from problems.staffing import Staffing, staffing_z
+from problems.staffing import Staffing
 
 
 def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> FleetProblem:
@@ -104,47 +105,18 @@ def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployme
 
 
 def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
-    """The rule where it serves the pool alone; work that may wait meets no TTFT, and swings even out while it waits."""
-    may_wait, traffic = c.pool.deadline_h is not None, c.replica.traffic
-    return Staffing(
-        z=0.0 if may_wait else staffing_z(traffic.ttft.percentile),
-        arrival_scv=traffic.arrival_scv,
-        rate_cv=_rate_cv(case, c, slots),
-        batch=c.replica.staffing_batch,
-        min_replicas=case.limits.min_replicas,
-        max_utilization=c.max_utilization,
-        routing=c.routing,
-        load_factor=_load_factor(c, slots),
-    )
-
-
-def _load_factor(c: Candidate, slots: tuple[Slot, ...]) -> float | np.ndarray:
-    """What replicas that serve the pool alone carry: by the slot where hours differ."""
-    if min(c.load_factors) == max(c.load_factors):
-        return c.load_factors[0]
-    return np.array([c.load_factors[hour_of_days(s.day, s.hour)] for s in slots])
+    """The rule where it serves the pool alone."""
+    factor = load_factor_by_slot(c.load_factors, slots)
+    return staffing_alone(case, c.replica, c.pool.deadline_h is not None, _rate_cv(case, c, slots), factor)
 
 
 def _rate_cv(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> float | np.ndarray:
-    if c.pool.deadline_h is not None:
-        return 0.0
-    return rate_cv_by_slot(case, c, slots) if c.pool.shared else c.replica.traffic.members[0].rate_cv
-
-
-def rate_cv_by_slot(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> np.ndarray:
-    """Variation of the load of several workloads around its mean [slot].
-
-    Each swings by its own coefficient times its load, s_i. Two of them are correlated, so the variance of their sum is
-    (1 - rho) x sum of s_i^2 + rho x (sum of s_i)^2.
-    """
+    members = c.replica.traffic.members
+    if not c.pool.shared:
+        return members[0].rate_cv
     by_bucket = group_rates_rps(c.pool, slots) * c.seconds_per_request
-    members = np.arange(len(c.pool.members))
-    load = by_bucket @ (c.replica.traffic.member_of[:, None] == members)
-    swing = load * [w.rate_cv for w in c.pool.members]
-    rho = case.tenancy.correlation
-    variance = (1 - rho) * (swing**2).sum(axis=1) + rho * swing.sum(axis=1) ** 2
-    total = load.sum(axis=1)
-    return np.divide(np.sqrt(variance), total, out=np.zeros_like(total), where=total > 0)
+    load = by_bucket @ (c.replica.traffic.member_of[:, None] == np.arange(len(members)))
+    return rate_cv_together(case, load, [w.rate_cv for w in members])
 
 
 def offer_of(case: Case, key: str) -> Offer:

@@ -15,7 +15,7 @@ import numpy as np
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case, Future, Holding, Scenario
 from planner.case.dates import last_day_after, quarter_days
-from planner.case.horizon import MONTHS_OF_A_QUARTER, Slot, slots_of
+from planner.case.horizon import MONTHS_OF_A_QUARTER, slots_of
 from planner.case.quarters import Block as QuarterBlock
 from planner.case.quarters import block_case, blocks_of, case_in, future_of, held_usd, month_groups
 from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
@@ -42,7 +42,6 @@ class Quarter:
     of: QuarterBlock
     case: Case
     candidates: Candidates
-    slots: tuple[Slot, ...]
     block: Block
 
 
@@ -86,11 +85,11 @@ class HorizonWork:
         case = block_case(self.case, of)
         if not case.workloads:
             return None
-        slots, candidates = slots_of(case), enumerate_candidates(case)
-        fleet = formulate(case, candidates, slots)
+        candidates = enumerate_candidates(case)
+        fleet = formulate(case, candidates, slots_of(case))
         bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
         name = f"quarter {of.quarter + 1}" + (f", {of.scenario}" if of.scenario else "")
-        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name, times))
+        return Quarter(of, case, candidates, Block(replace(fleet, offers=bare), of.months, name, times))
 
     def problem(self, long_terms: bool = False) -> HorizonProblem:
         """`long_terms`: those that outlast the horizon may be signed too, worth their price after it."""
@@ -201,7 +200,7 @@ class HorizonWork:
             )
             case = q.case.model_copy(update={"held": (*(q.case.held or ()), *held) or None})
             fleet = problem.fleet_with(b, solution.signed)
-            plan = assemble_plan(case, q.candidates, fleet, found, q.slots, options)
+            plan = assemble_plan(case, q.candidates, fleet, found, options, long_terms=False)
             plans.append(QuarterPlan(quarter=q.of.quarter, scenario=q.of.scenario, plan=plan))
         return tuple(plans)
 

@@ -1,7 +1,8 @@
-"""From the paths of a solution to pools: who serves which requests, hour by hour."""
+"""From a solution to decisions: who serves which requests, hour by hour, and what is bought."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,15 +10,13 @@ import numpy as np
 
 from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
-from planner.candidates.prefix_cache import PrefixCache
-from planner.case.case import Workload
-from planner.case.costs import answered_per_month
-from planner.case.horizon import Slot
-from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan, PrefixCacheRecord, RoutingRecord
+from planner.case.case import Case, Workload
+from planner.case.prices import HELD, price_of
+from planner.plan.decisions import Decisions, DeploymentDecision, PoolDecision, Purchase, WorkloadDecision
+from planner.plan.plan import Flow, Move
 from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Deployment, Pool, firm_replicas
 from problems.recipes.recipe import Recipe, Use
-from problems.staffing import Routing, Staffing
 from solvers.heuristics.incumbent import Incumbent
 from solvers.pricing.routing import flows_of
 
@@ -34,11 +33,6 @@ class Hosted:
     firm_replicas: np.ndarray
     flow: np.ndarray
     """requests a second as they arrive [slot, bucket of the pool]"""
-    load: np.ndarray
-    """replicas kept busy when the work is done [slot]"""
-    staffing: Staffing
-    in_a_mix: bool
-    """it is staffed for some of the lengths, whichever"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +58,6 @@ class ServedPool:
     @property
     def key(self) -> str:
         return self.group.key
-
-    def answered_per_month(self, fleet: FleetProblem, slots: tuple[Slot, ...], workload: Workload) -> np.ndarray:
-        """Requests of a workload that are not shed [bucket]."""
-        shed = 3600 * fleet.weight @ self.shed[:, self.columns[workload.name]]
-        return answered_per_month(workload, slots, shed)
-
-    def share_of_load(self, fleet: FleetProblem, workload: str) -> float:
-        """Share of the workload in the pool's load-hours."""
-        if not self.group.shared:
-            return 1.0
-        hours = fleet.weight @ (self.hosted[0].flow * self.hosted[0].candidate.seconds_per_request)
-        return float(hours[self.columns[workload]].sum() / hours.sum())
 
 
 def served_pools(candidates: Candidates, fleet: FleetProblem, best: Incumbent) -> tuple[ServedPool, ...]:
@@ -117,102 +99,81 @@ def _hosted(
     pool, use = fleet.pools[path.pool], path.uses[k]
     candidate = next(c for c in candidates.accepted[path.pool] if c.key == use.deployment)
     deployment: Deployment = next(d for d in pool.deployments if d.key == use.deployment)
-    seconds = np.where(np.isfinite(deployment.seconds_per_request), deployment.seconds_per_request, 0.0)
-    load = (flow @ seconds * fleet.slot_hours) @ done / fleet.slot_hours
-    in_a_mix = one_of_several or not deployment.serves_all
-    firm, staffing = use.firm_replicas, deployment.staffing
-    if in_a_mix:
-        assert deployment.staffing_in_a_mix is not None
-        staffing = deployment.staffing_in_a_mix
-    elif len(path.uses) > 1:
+    firm = use.firm_replicas
+    if len(path.uses) > 1 and not one_of_several and deployment.serves_all:
         # The other deployment of this mix is never used: what is left is a pool of one.
-        firm = firm_replicas(pool, deployment, staffing, load, use.replicas)
-    return Hosted(candidate, use, firm, flow, load, staffing, in_a_mix)
+        load = (flow @ deployment.seconds_per_request * fleet.slot_hours) @ done / fleet.slot_hours
+        firm = firm_replicas(pool, deployment, deployment.staffing, load, use.replicas)
+    return Hosted(candidate, use, firm, flow)
 
 
-def pool_plan(fleet: FleetProblem, served: ServedPool) -> PoolPlan:
-    return PoolPlan(
-        key=served.key,
-        workloads=served.group.workloads,
-        deployments=tuple(_deployment_plan(fleet, served.group, h) for h in served.hosted),
+def decisions(case: Case, fleet: FleetProblem, best: Incumbent, pools: tuple[ServedPool, ...]) -> Decisions:
+    """What a solution decides, in the words of a plan."""
+    of_workload = {w.name: _workload(fleet, pool, w) for pool in pools for w in pool.group.members}
+    return Decisions(
+        purchases=tuple(_purchases(case, fleet, best)),
+        pools=tuple(
+            PoolDecision(pool.key, pool.group.workloads, tuple(_deployment(h) for h in pool.hosted)) for pool in pools
+        ),
+        workloads=tuple(of_workload[w.name] for w in case.workloads),
     )
 
 
-def _deployment_plan(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentPlan:
-    replicas = h.use.replicas
-    return DeploymentPlan(
-        deployment=_record(fleet, group, h),
-        replicas_by_slot=tuple(int(n) for n in replicas),
-        firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),
-        load_by_slot=tuple(h.load.tolist()),
-        utilization_frac=float(fleet.weight @ h.load / (fleet.weight @ replicas)),
-    )
+def _purchases(case: Case, fleet: FleetProblem, best: Incumbent) -> Iterator[Purchase]:
+    slots = len(fleet.slot_hours)
+    for key, bought in sorted(best.purchases.items()):
+        if fleet.offers[key].on_hand:
+            yield Purchase(key, HELD, (fleet.offers[key].on_hand,) * slots)
+        ways = [
+            *((term, np.full(slots, n)) for term, n in bought.reserved.items()),
+            ("on-demand", bought.on_demand),
+            ("spot", bought.spot),
+        ]
+        for purchase, instances in ways:
+            if instances.any() and price_of(case, key, purchase) is not None:
+                yield Purchase(key, purchase, tuple(int(n) for n in instances))
 
 
-def _record(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentRecord:
-    c, replica = h.candidate, h.candidate.replica
-    ttft_s = replica.ttft_s_of_any if h.in_a_mix else replica.ttft_s
-    running = np.flatnonzero(h.use.replicas)
-    slots = zip(h.load[running].tolist(), h.use.replicas[running].tolist(), strict=True)
-    heaviest = int(np.argmax(replica.load_shares))
-    return DeploymentRecord(
-        key=c.placed_key,
+def _deployment(h: Hosted) -> DeploymentDecision:
+    c = h.candidate
+    return DeploymentDecision(
         model=c.model_key,
         quantization=c.quantization_key,
         offer=c.offer_key,
         gpu=c.offer.gpu,
         gpus_per_replica=c.machine.gpus,
         parallelism=c.on_gpus.other_parallelism,
-        seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
-        requests_in_flight=_in_flight(fleet, h) if h.in_a_mix else replica.batch,
-        staffing_in_flight=h.staffing.batch,
-        kept_back_frac=replica.kept_back_frac,
-        batched_tokens=c.machine.engine.chunk_tokens,
-        ttft_ms=1e3 * max(ttft_s(load / n, n) for load, n in set(slots)) if group.deadline_h is None else None,
-        most_load_frac=h.staffing.max_utilization,
-        routing=_routing_record(h.staffing.routing),
-        tpot_ms=1e3 * float(c.throughput.tpot_s[replica.serves].max()),
-        e2e_ms=_slowest_answer_ms(c),
-        bound_by=c.throughput.bound_by[heaviest],
-        quality_loss_frac=c.quality_loss_frac,
-        basis=replica.basis,
-        error_frac=replica.error_frac,
-        spot_zones=1 if h.in_a_mix else c.spot_zones,
-        prefix_cache=_prefix_cache_record(replica.prefix_cache),
+        serves=tuple(np.isfinite(c.seconds_per_request).tolist()),
+        replicas_by_slot=tuple(int(n) for n in h.use.replicas),
+        firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),
     )
 
 
-def _in_flight(fleet: FleetProblem, h: Hosted) -> float:
-    """Mean over the lengths that a deployment of a mix gets; staffing counts on the fewest of any length."""
-    replica = h.candidate.replica
-    load = fleet.weight @ h.flow * np.where(replica.serves, replica.seconds_per_request, 0.0)
-    return float(load @ replica.throughput.in_flight / load.sum()) if load.any() else replica.batch
-
-
-def _prefix_cache_record(cache: PrefixCache | None) -> PrefixCacheRecord | None:
-    if cache is None:
-        return None
-    return PrefixCacheRecord(
-        cache_tokens=cache.tokens,
-        load_frac=cache.load,
-        residence_s=cache.residence_s,
-        spread_over=cache.spread,
-        found_fracs=cache.found_fracs,
+def _workload(fleet: FleetProblem, served: ServedPool, workload: Workload) -> WorkloadDecision:
+    mine = served.columns[workload.name]
+    api_rps = served.api[:, mine]
+    return WorkloadDecision(
+        name=workload.name,
+        caching=served.group.caching[served.group.members.index(workload)],
+        api=served.path.api if float(fleet.weight @ api_rps.sum(axis=1)) else None,
+        api_flows=_flows(api_rps),
+        shed_flows=_flows(served.shed[:, mine]),
+        deployment_flows=tuple(_flows(h.flow[:, mine]) for h in served.hosted[1:]),
+        moves=_moves(served, mine),
     )
 
 
-def _routing_record(routing: Routing | None) -> RoutingRecord | None:
-    if routing is None:
-        return None
-    return RoutingRecord(
-        exponent=routing.exponent, prompt_share_frac=routing.prompt_share, burst_room_frac=routing.burst_room
+def _flows(rps: np.ndarray) -> tuple[Flow, ...]:
+    return tuple(Flow(slot=int(t), requests_per_s=tuple(rps[t].tolist())) for t in np.flatnonzero(rps.any(axis=1)))
+
+
+def _moves(served: ServedPool, mine: slice) -> tuple[Move, ...]:
+    """Hours of one kind of day stand for as many hours of the month, so a rate is the same at both ends."""
+    if not served.waiting.any():
+        return ()
+    arriving = (served.pool.rate_rps - served.api - served.shed)[:, mine].sum(axis=1)
+    rps = arriving[:, None] * served.waiting
+    return tuple(
+        Move(from_slot=int(h), to_slot=int(t), requests_per_s=float(rps[h, t]))
+        for h, t in zip(*np.nonzero(rps), strict=True)
     )
-
-
-def _slowest_answer_ms(c: Candidate) -> float | None:
-    """Slowest over the lengths that it can serve and the objective binds."""
-    traffic = c.replica.traffic
-    if traffic.e2e is None:
-        return None
-    bound = traffic.answered_in_time & c.replica.serves
-    return 1e3 * float(c.throughput.e2e_s[bound].max(initial=0.0))

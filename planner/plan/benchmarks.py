@@ -19,6 +19,7 @@ from planner.candidates.replica import ERROR_FRAC, machine_for
 from planner.catalog.profile import find_profile
 from planner.catalog.variant import TENSOR, Variant
 from planner.performance.memory import layout_of
+from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.serve_commands import checkpoint_of, serve_commands
 
@@ -93,8 +94,7 @@ def _of_chosen(plan: Plan) -> Iterator[Suggestion]:
 
 
 def _gpu_hours(plan: Plan, told: DeploymentPlan) -> float:
-    hours = [s.hours_per_month for s in plan.slots]
-    return told.deployment.gpus_per_replica * float(np.dot(hours, told.replicas_by_slot))
+    return told.deployment.gpus_per_replica * account_of(plan).a_month(told.replicas_by_slot)
 
 
 def _of_others(plan: Plan) -> Iterator[Suggestion]:

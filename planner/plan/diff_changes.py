@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.case.case import Case, LatencyTarget, PrefixReuse, Workload
 from planner.catalog.variant import TENSOR
+from planner.plan.account import account_of
 from planner.plan.diff_records import CostChange, FleetChange, ValueChange
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 
@@ -54,10 +55,7 @@ def _peak(line: FleetLine | None) -> int:
 
 def _hours(plan: Plan, line: FleetLine | None) -> float:
     """Instance-hours a month."""
-    if line is None:
-        return 0.0
-    months = plan.slots[-1].month + 1
-    return sum(n * s.hours_per_month for n, s in zip(line.instances_by_slot, plan.slots, strict=True)) / months
+    return account_of(plan).a_month(line.instances_by_slot) if line else 0.0
 
 
 def workload_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:

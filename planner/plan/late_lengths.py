@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.plan.account import Account, account_of
 from planner.plan.plan import Plan, PoolPlan
-from planner.plan.view import PlanView, replica_of, traffic_of
 
 SMALLEST_SHARE = 5e-4
 """of a workload's requests that is worth a line"""
@@ -34,17 +34,17 @@ class LateLengths:
 
 def late_lengths(plan: Plan) -> Iterator[LateLengths]:
     """What is given up of TTFT, by deployment."""
-    view = PlanView(plan)
+    view = account_of(plan)
     for pool in plan.pools:
         members = view.members(pool)
         if len(members) > 1 or members[0].w.deadline_h is not None:
             continue
-        w, traffic = members[0].w, traffic_of(view, members)
+        w = members[0].w
         carried = [_carried(view, pool, k) for k in range(len(pool.deployments))]
         total = float(sum(each.sum() for each in carried))
-        for told, got in zip(pool.deployments, carried, strict=True):
+        for k, (told, got) in enumerate(zip(pool.deployments, carried, strict=True)):
             d = told.deployment
-            replica = replica_of(plan.case, traffic, d)
+            replica = view.whole_replica(pool, k)
             late = np.flatnonzero(~replica.in_time & (got > 0))
             share = float(got[late].sum()) / total
             if share > SMALLEST_SHARE:
@@ -61,6 +61,6 @@ def late_lengths(plan: Plan) -> Iterator[LateLengths]:
                 )
 
 
-def _carried(view: PlanView, pool: PoolPlan, k: int) -> np.ndarray:
+def _carried(view: Account, pool: PoolPlan, k: int) -> np.ndarray:
     """Requests of a month that the k-th deployment of a pool answers [bucket]."""
-    return np.array([view.a_month(rates) for rates in zip(*view.carried(pool, k), strict=True)])
+    return np.asarray(view.hours @ view.carried(pool, k))

@@ -20,8 +20,6 @@ from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/5"
-HELD, HELD_SOURCE = "held", "signed before: paid in any case"
-"""the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off", "verified"]
 
@@ -478,6 +476,11 @@ class Plan(Strict):
     def total_usd_per_month(self) -> float:
         """With what is held."""
         return self.cost_usd_per_month + self.held_usd_per_month
+
+    @property
+    def objective_usd_per_month(self) -> float:
+        """What was minimized: cost and penalties."""
+        return self.cost_usd_per_month + self.penalty_usd_per_month
 
     @property
     def interrupted(self) -> bool:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.case import Case
-from planner.catalog.entries import ApiModel, OfferPrices, SpotPrice
+from planner.catalog.entries import ApiModel, OfferPrices
 from planner.plan.diff_records import PriceChange
 from planner.plan.plan import Plan
 
 Priced = dict[str, tuple[float, str | None]]
 """what is priced, with its unit: the price and its date"""
-
-
-def usd_per_h(prices: OfferPrices, purchase: str) -> float | None:
-    """Price of one instance, as plans count it: spot at its median, payments up front spread over their term."""
-    found = {"on-demand": prices.on_demand, "spot": prices.spot, **prices.reserved()}.get(purchase)
-    if found is None:
-        return None
-    return found.p50_usd_per_h if isinstance(found, SpotPrice) else found.usd_per_h
 
 
 def price_changes(before: Plan, after: Plan) -> Iterator[PriceChange]:

@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 
 from planner.case.case import Case, Workload
-from planner.case.costs import answered_per_month, holds, is_too_small, tokens_of
-from planner.case.horizon import slots_of
+from planner.case.costs import holds, is_too_small, tokens_of
 from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.api_prices import api_model, known_api_models
 from planner.catalog.entries import ApiModel
 from planner.catalog.names import bare_name, names_of_weights
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.study_records import ProviderBill
 
@@ -88,14 +88,8 @@ Asked = dict[str, tuple[Workload, np.ndarray]]
 
 
 def requests_of(plan: Plan) -> Asked:
-    slots = slots_of(plan.case)
-    hours = 3600 / (slots[-1].month + 1)
-    asked = {}
-    for w, told in zip(plan.case.workloads, plan.workloads, strict=True):
-        shed = sum((slots[f.slot].hours_per_month * hours * np.array(f.requests_per_s) for f in told.shed_flows),
-                   np.zeros(len(w.buckets)))  # fmt: skip
-        asked[w.name] = (w, answered_per_month(w, slots, shed))
-    return asked
+    account = account_of(plan)
+    return {s.w.name: (s.w, account.answered_per_month(s)) for s in account.served}
 
 
 def bill_of(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Asked) -> ProviderBill:

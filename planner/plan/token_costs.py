@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from planner.candidates.replica import TABLE
 from planner.case.costs import baseline_of
+from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import Plan, PoolPlan
-from planner.plan.view import PlanView, Served, replica_of, traffic_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TokenCosts:
 
 
 def token_costs(plan: Plan) -> TokenCosts:
-    facts = PlanView(plan)
+    facts = account_of(plan)
     answered = [facts.answered_per_month(s) for s in facts.served]
     reads, writes = (
         sum(n * getattr(b, kind) for s, each in zip(facts.served, answered, strict=True)
@@ -42,13 +42,14 @@ def token_costs(plan: Plan) -> TokenCosts:
     return TokenCosts(reads, writes, 1e6 * usd * share / reads, 1e6 * usd * (1 - share) / writes)
 
 
-def _share_of_prompts(facts: PlanView) -> float | None:
+def _share_of_prompts(facts: PlanAccount) -> float | None:
     """Share of prompts in what GPUs and APIs cost."""
     usd = prompts_usd = 0.0
+    paid = {w.name: (w.gpu_cost_usd_per_month, w.api_cost_usd_per_month) for w in facts.plan.workloads}
     for pool in facts.plan.pools:
         of_time = _of_time(facts, pool)
         for s in facts.members(pool):
-            gpu_usd, api_usd = s.told.gpu_cost_usd_per_month, s.told.api_cost_usd_per_month
+            gpu_usd, api_usd = paid[s.w.name]
             gpu_share = of_time[s.w.name] if gpu_usd else 0.0
             if gpu_share is None:
                 return None
@@ -57,17 +58,17 @@ def _share_of_prompts(facts: PlanView) -> float | None:
     return prompts_usd / usd if usd else None
 
 
-def _of_time(facts: PlanView, pool: PoolPlan) -> dict[str, float | None]:
+def _of_time(facts: PlanAccount, pool: PoolPlan) -> dict[str, float | None]:
     """Share of the replica time of each workload of a pool that its prompts take."""
     members = facts.members(pool)
     owners = [s.w.name for s in members for _ in s.w.buckets]
     prompts_s, all_s, told = dict.fromkeys(owners, 0.0), dict.fromkeys(owners, 0.0), dict.fromkeys(owners, True)
     for k, d in enumerate(pool.deployments):
-        estimate = replica_of(facts.case, traffic_of(facts, members), d.deployment).throughput
+        estimate = facts.whole_replica(pool, k).throughput
         kept_back = 1 + d.deployment.kept_back_frac
         carried = facts.carried(pool, k)
         for b, (owner, seconds) in enumerate(zip(owners, d.deployment.seconds_per_request, strict=True)):
-            n = facts.a_month([rates[b] for rates in carried])
+            n = facts.a_month(carried[:, b])
             if n and seconds is not None:
                 told[owner] &= estimate.bound_by[b] != TABLE
                 prompts_s[owner] += n * min(kept_back * float(estimate.prefill_s[b]), seconds)
@@ -75,13 +76,13 @@ def _of_time(facts: PlanView, pool: PoolPlan) -> dict[str, float | None]:
     return {name: prompts_s[name] / all_s[name] if told[name] and all_s[name] else None for name in owners}
 
 
-def _of_api(facts: PlanView, s: Served) -> float:
+def _of_api(facts: PlanAccount, s: Served) -> float:
     """Share of the API bill of a workload that is for input."""
     api = facts.case.apis[s.told.api or baseline_of(facts.case, s.w)]
     flow = facts.flow(s.w, s.told.api_flows)
     total = read = 0.0
     for b, bucket in enumerate(s.w.buckets):
-        n = facts.a_month([rates[b] for rates in flow])
+        n = facts.a_month(flow[:, b])
         cached = s.w.api_cached_tokens(bucket.input_tokens)
         total += n * api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h)
         read += n * api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h)

@@ -10,11 +10,10 @@ from planner.case.costs import api_context, baseline_of, holds, is_too_small
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BURSTINESS, TIGHT_TTFT_S
 from planner.case.length_buckets import too_long_share
 from planner.case.support import is_unproven
-from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
+from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
 from planner.catalog.entries import day_of, is_of_unknown_day
-from planner.checker.costs import vendor_usd_of_month
-from planner.checker.vendors import held_of_vendor_usd
 from planner.io.formatting import counted, percent, tokens, usd
+from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.late_lengths import late_lengths
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
@@ -22,7 +21,6 @@ from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import having_usd, sold_cheaper, there_usd
 from planner.plan.study_records import ProviderBill
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
-from planner.plan.view import PlanView
 from problems.constants import HOURS_PER_MONTH
 
 NAMES_SHOWN = 3
@@ -315,11 +313,11 @@ def vendor_caps(plan: Plan) -> Iterator[str]:
 
 def paid_of_caps(plan: Plan) -> dict[str, tuple[float, float]]:
     """By vendor with a cap: what it is paid in its most expensive month, with what is held, and the cap."""
-    view, found = PlanView(plan), dict[str, tuple[float, float]]()
+    view, found = account_of(plan), dict[str, tuple[float, float]]()
     for key, most in (plan.case.limits.vendor_cap_usd_per_month or {}).items():
         kind, _, name = key.partition(" ")
-        paid = max(vendor_usd_of_month(view, kind, name, month) for month in range(view.months))
-        found[key] = (paid + held_of_vendor_usd(view, kind, name), most)
+        paid = max(view.money.vendor_usd_of_month((kind, name), month) for month in range(view.months))
+        found[key] = (paid + vendor_held_usd(plan.case, (kind, name)), most)
     return found
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from planner.case.case import OWNED, Holding
+from planner.case.prices import usd_per_h
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.attribution import attribution
 from planner.plan.plan import Plan
-from planner.plan.price_changes import usd_per_h
 from planner.review.records import Bridge
 from problems.constants import HOURS_PER_MONTH
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from planner.case.case import OWNED, SAVINGS_PLAN, Holding
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
+from planner.plan.account import account_of
 from planner.plan.horizon.horizon_view import running_by_slot
 from planner.plan.plan import Plan
 from planner.review.holdings import HeldNext
@@ -156,14 +157,14 @@ class _Book:
 
     def _replaces_rented(self, offer: str, most: int) -> tuple[int, float]:
         """Instances of an offer that can replace rented ones in some hour, and what these cost a month."""
-        months, used, usd = self.plan.slots[-1].month + 1, 0, 0.0
-        for t, slot in enumerate(self.plan.slots):
+        used, usd = 0, 0.0
+        for t, hours in enumerate(account_of(self.plan).hours.tolist()):
             free = most
             for price, counts in self.rented.get(offer, []):
                 n = min(free, counts[t])
                 counts[t] -= n
                 free -= n
-                usd += n * price * slot.hours_per_month / months
+                usd += n * price * hours
             used = max(used, most - free)
         return used, usd
 

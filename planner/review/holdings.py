@@ -19,6 +19,7 @@ from planner.case.demand.future.holdings import beyond_quotas
 from planner.case.demand.schema import PurchaseName
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import as_many_as_there_are, with_owned_offers
+from planner.case.prices import usd_per_h
 from planner.case.quarters import covers, usd_in_quarter
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.errors import Diagnostic, InputError, did_you_mean
@@ -26,7 +27,6 @@ from planner.io.strict_yaml import Document
 from planner.io.units import PositiveWhole, UsdPerHour
 from planner.io.validation import FieldProblem, Strict
 from planner.plan.plan import Plan
-from planner.plan.price_changes import usd_per_h
 from planner.review.records import SavingsPlanCover
 
 HAVE = "have."

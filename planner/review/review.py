@@ -159,7 +159,7 @@ def _usd_per_1m(plan: Plan) -> float:
 
 def _gap_frac(plan: Plan) -> float:
     """The proof's gap as a share of all that is paid: what is held is paid in any case."""
-    besides = plan.cost_usd_per_month + plan.penalty_usd_per_month
+    besides = plan.objective_usd_per_month
     return plan.gap_frac * besides / (besides + plan.held_usd_per_month) if plan.held_usd_per_month else plan.gap_frac
 
 
@@ -258,8 +258,8 @@ def _hindsight(
     except Infeasible as error:
         return None, f"No fleet of the last plan's menu and limits can serve the actual demand: {error.reasons[0]}"
     saves = cost.cost_usd_per_month - best.total_usd_per_month
-    unsure = best.cost_usd_per_month + best.penalty_usd_per_month - best.bound_usd_per_month
-    unsure = max(unsure, last.cost_usd_per_month + last.penalty_usd_per_month - last.bound_usd_per_month)
+    unsure = best.objective_usd_per_month - best.bound_usd_per_month
+    unsure = max(unsure, last.objective_usd_per_month - last.bound_usd_per_month)
     same = best.case_hash == last.case_hash
     note = "Actual demand is what was planned for, so the last plan is also the best in hindsight." if same else ""
     return Hindsight(

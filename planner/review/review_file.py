@@ -17,6 +17,7 @@ from planner.case.demand.load import load_case
 from planner.case.demand.overrides import offers_called, own_offers, repriced
 from planner.case.demand.schema import DemandFile, PriceSpec
 from planner.case.demand.workload_schema import check_columns
+from planner.case.prices import usd_per_h
 from planner.catalog.entries import Offer
 from planner.catalog.importing.currencies import Rate, check_code, check_day
 from planner.checker import check_plan
@@ -26,7 +27,6 @@ from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import UsdBare
 from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
 from planner.plan.plan import Plan, read_plan
-from planner.plan.price_changes import usd_per_h
 from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec, RateSpec, bill_spec
 from planner.review.bills.matching import NOT_OURS

@@ -13,21 +13,21 @@ import numpy as np
 from planner.case.case import Workload
 from planner.case.costs import tokens_per_request
 from planner.case.horizon import rates_rps, slots_of
-from planner.checker.serving import staffed
+from planner.plan.account import account_of
+from planner.plan.account.replicas import staffing
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.plan.view import PlanView
 from planner.review.records import CapacityUse
 
 
 def capacity_used(plan: Plan, actual: dict[str, Workload]) -> Iterator[CapacityUse]:
     """`actual` are workloads as they came; one that is not there came as planned."""
-    hours = np.array([s.hours_per_month for s in plan.slots]) / (plan.slots[-1].month + 1)
-    view = PlanView(plan)
+    view = account_of(plan)
+    hours = view.hours
     for pool in plan.pools:
         more = _more_tokens(plan, pool, actual, hours)
         for k, part in enumerate(pool.deployments):
-            rules = zip(staffed(view, pool, k).rules, part.replicas_by_slot, strict=True)
-            yield _used(pool, part, np.array([rule.carried(n) for rule, n in rules]), more, hours)
+            carried = staffing(view, pool, k).carried_load(np.array(part.replicas_by_slot))
+            yield _used(pool, part, carried, more, hours)
 
 
 def _more_tokens(plan: Plan, pool: PoolPlan, actual: dict[str, Workload], hours: np.ndarray) -> np.ndarray:

@@ -48,9 +48,8 @@ class Frontier:
     ) -> None:
         self.case = with_limits(budget_usd_per_month=None)(case)
         self.options, self.on_progress = options, on_progress
-        self.slots = slots_of(self.case)
         self.candidates = enumerate_candidates(self.case)
-        self.fleet = formulate(self.case, self.candidates, self.slots)
+        self.fleet = formulate(self.case, self.candidates, slots_of(self.case))
         self._replanner = self._fresh_replanner()
         self._searches: dict[tuple[float, ...], BudgetSearch] = {}
 
@@ -104,7 +103,7 @@ class Frontier:
         plan = self._assembled(budget, solution)
         case = plan.case
         if smaller is not None and smaller.plan is not None and served_frac(smaller.plan) > served_frac(plan):
-            objective = smaller.plan.cost_usd_per_month + smaller.plan.penalty_usd_per_month
+            objective = smaller.plan.objective_usd_per_month
             gap_frac = max(0.0, 1 - solution.bound_usd_per_month / objective) if objective else 0.0
             if gap_frac <= max(self.options.gap_frac, plan.gap_frac):
                 bound = min(solution.bound_usd_per_month, objective)
@@ -127,7 +126,7 @@ class Frontier:
     def _assembled(self, budget: float | None, solution: FleetSolution) -> Plan:
         case = with_limits(budget_usd_per_month=budget)(self.case)
         fleet = replace(self.fleet, budget_usd_per_month=budget_left(case))
-        return assemble_plan(case, self.candidates, fleet, solution, self.slots, self.options)
+        return assemble_plan(case, self.candidates, fleet, solution, self.options)
 
     def _least(self) -> float | None:
         """What the cheapest plan costs in its dearest month."""

@@ -14,12 +14,11 @@ from typing import Any
 from planner.case.case import Case
 from planner.case.changes import with_limits
 from planner.case.quarters import future_of
-from planner.checker.costs import month_usd
 from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import HorizonAttempt, attempt_horizon
+from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
-from planner.plan.view import PlanView
 from solvers.search.fleet_solution import OPTIMAL_FRAC, Options, Outcome
 
 SAME = 1e-9
@@ -114,8 +113,8 @@ def _months(plan: HorizonPlan) -> int:
 
 def _dearest_month_usd(plan: HorizonPlan) -> float:
     """What a budget must allow for this plan: its most expensive month, with commitments and what is held."""
-    views = [PlanView(q.plan) for q in plan.quarters]
-    return max(month_usd(view, month) for view in views for month in range(view.months))
+    accounts = [account_of(q.plan) for q in plan.quarters]
+    return max(account.money.month_usd(month) for account in accounts for month in range(account.months))
 
 
 def horizon_point(case: Case, budget: float | None, run: HorizonRun) -> Point:

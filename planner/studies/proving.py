@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.checker.binding import PROVED_GAP
+from planner.checker.claims import PROVED_GAP
 from planner.checker.proof import BoundCheck, bound_check
 from planner.pipeline import BrokenPlan, attempt, attempt_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -69,4 +69,4 @@ def _planned_again(
 def _proof_of(plan: Plan | HorizonPlan) -> _Proof:
     if isinstance(plan, HorizonPlan):
         return _Proof(plan.counted_usd, plan.bound_usd, plan.gap_frac)
-    return _Proof(plan.cost_usd_per_month + plan.penalty_usd_per_month, plan.bound_usd_per_month, plan.gap_frac)
+    return _Proof(plan.objective_usd_per_month, plan.bound_usd_per_month, plan.gap_frac)

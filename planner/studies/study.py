@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.checker.other_demand import other_demand
 from planner.pipeline import checked
+from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.plan.study_records import Studies
 from planner.studies.break_even import break_even

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor
 from planner.case.horizon import hour_of_days
-from planner.checker.serving import staffed
 from planner.io.errors import OutOfTime
 from planner.pipeline import plan_fleet, why
+from planner.plan.account import PlanAccount, account_of
+from planner.plan.account.replicas import staffing
 from planner.plan.plan import LeftOut, Plan, PoolPlan, Served
 from planner.plan.study_records import Why
-from planner.plan.view import PlanView
 from planner.verification.records import Verification, WorkloadServed
 from planner.verification.serving import ServeOptions, verify_plan
 from solvers.backends.deadline import TimeIsUp, limited_to
@@ -118,7 +120,7 @@ def _tightened(case: Case, found: _Round) -> Case:
     """The case with lower load factors for the replicas of every pool that misses a promise."""
     missed = {w.name: _bad_hours(w) for w in found.served.workloads if not w.kept}
     factors = {(f.workloads, f.replica, f.hours): f for f in case.load_factors or ()}
-    view = PlanView(found.plan)
+    view = account_of(found.plan)
     for pool in found.plan.pools:
         bad = set[int]().union(*(missed[name] for name in pool.workloads if name in missed))
         for k, told in enumerate(pool.deployments if bad else ()):
@@ -139,23 +141,24 @@ def _bad_hours(w: WorkloadServed) -> set[int]:
     return bad or set(range(HOURS_OF_DAYS))
 
 
-def _one_replica_more(view: PlanView, pool: PoolPlan, k: int, bad: set[int]) -> dict[tuple[int, ...] | None, float]:
+def _one_replica_more(view: PlanAccount, pool: PoolPlan, k: int, bad: set[int]) -> dict[tuple[int, ...] | None, float]:
     """By how much its replicas must carry less so that bad hours of a deployment need one more; None: in all hours.
 
     Of the same hour in several months the one that needs it most counts.
     """
-    told, how = pool.deployments[k], staffed(view, pool, k)
+    told = pool.deployments[k]
+    carried = staffing(view, pool, k).carried_load(np.array(told.replicas_by_slot)).tolist()
 
     def less(t: int) -> float:
         replicas, load = told.replicas_by_slot[t], told.load_by_slot[t]
-        carried = how.rules[t].carried(replicas)
-        return min(replicas / (replicas + 1), (1 - CLEARLY) * load / carried) if carried > 0 else 1.0
+        most = carried[t]
+        return min(replicas / (replicas + 1), (1 - CLEARLY) * load / most) if most > 0 else 1.0
 
-    if how.in_a_mix or how.may_wait:
-        return {None: less(max(view.slots, key=lambda t: told.load_by_slot[t]))}
+    if view.in_a_mix(pool, k) or view.may_wait(pool):
+        return {None: less(max(range(len(view.slots)), key=lambda t: told.load_by_slot[t]))}
     by_hour: dict[tuple[int, ...] | None, float] = {}
-    for t in view.slots:
-        hour = hour_of_days(view.plan.slots[t].day, view.plan.slots[t].hour)
+    for t, slot in enumerate(view.slots):
+        hour = hour_of_days(slot.day, slot.hour)
         if hour in bad and told.load_by_slot[t] > 0:
             by_hour[(hour,)] = min(less(t), by_hour.get((hour,), 1.0))
     return by_hour

@@ -144,7 +144,7 @@ def fleet_at_its_busiest(plan: Plan) -> tuple[str, ...]:
 
 
 def _usd(plan: Plan) -> float:
-    return plan.cost_usd_per_month + plan.penalty_usd_per_month
+    return plan.objective_usd_per_month
 
 
 def _everything(case: Case) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from planner.io.validation import Strict
+from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import calendar_name, months_in
 from planner.plan.plan import Plan
-from planner.plan.view import PlanView
 from planner.verification.records import Verification, VerificationReport
 from planner.verification.serving import ServeOptions, verify_plan
 
@@ -140,10 +140,10 @@ def _busiest(horizon: HorizonPlan, quarter: int, scenario: str) -> _Month:
 
 def busiest_month(plan: Plan, months: Iterable[int]) -> int:
     """Of some months of a plan, the one with the most requests."""
-    view = PlanView(plan)
+    view = account_of(plan)
     rates = [view.rates_rps(w) for w in plan.case.workloads]
 
     def load(month: int) -> float:
-        return sum(r[t] for r in rates for t, s in enumerate(plan.slots) if s.month == month)
+        return float(sum(r[view.month_of == month].sum() for r in rates))
 
     return max(months, key=load)

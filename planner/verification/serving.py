@@ -12,9 +12,9 @@ from planner.candidates.replica import TABLE, machine_for, measured_for
 from planner.case.case import HOURS_KEPT_FRAC, RouterName
 from planner.case.weights import start_s
 from planner.io.formatting import counted
+from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
-from planner.plan.view import PlanView, Served, traffic_of
 from planner.verification import engine
 from planner.verification.arrivals import HOURS, slots_of_week, swings
 from planner.verification.block_cache import NO_BLOCKS, joined
@@ -73,7 +73,7 @@ def verify_plan(
 
     With `keep_partial` an interruption ends it with what was measured until then, which says so.
     """
-    view = PlanView(plan)
+    view = account_of(plan)
     month = _busiest_month(view) if options.month is None else options.month
     week = slots_of_week(plan, month)
     factors = swings(
@@ -134,7 +134,7 @@ class _Pool:
     """A pool that is served stretch by stretch of the week."""
 
     def __init__(
-        self, view: PlanView, pool: PoolPlan, week: np.ndarray, options: ServeOptions, traffic: Traffic, number: int
+        self, view: PlanAccount, pool: PoolPlan, week: np.ndarray, options: ServeOptions, traffic: Traffic, number: int
     ) -> None:
         self.view, self.pool, self.options, self.traffic = view, pool, options, traffic
         self.rng = np.random.default_rng([options.seed, number])
@@ -173,7 +173,7 @@ class _Pool:
 
     def schedule_within(self, most: float) -> None:
         """Choose the hours to serve; a log is served whole."""
-        load = sum((np.array(m.told.load_by_slot) for m in self.machines), np.zeros(len(self.view.plan.slots)))
+        load = sum((np.array(m.told.load_by_slot) for m in self.machines), np.zeros(len(self.view.slots)))
         replicas = sum((running(m.told, 1.0) for m in self.machines), np.zeros(len(load)))
         stress = (load / np.maximum(replicas, 1))[self.traffic.week]
         warm_up = int(np.clip(np.ceil(self.traffic.remembered_min / WARM_UP_MIN), 1, 4)) * WARM_UP_MIN
@@ -319,10 +319,10 @@ def _router(plan: Plan, options: ServeOptions) -> RouterName:
     return options.router or plan.case.limits.routing
 
 
-def _busiest_month(view: PlanView) -> int:
-    months = sorted({s.month for s in view.plan.slots})
-    hours = [[t for t, s in enumerate(view.plan.slots) if s.month == m] for m in months]
-    rates = [np.array(view.rates_rps(s.seen)) for s in view.served]
+def _busiest_month(view: PlanAccount) -> int:
+    months = sorted({s.month for s in view.slots})
+    hours = [[t for t, s in enumerate(view.slots) if s.month == m] for m in months]
+    rates = [view.rates_rps(s.seen) for s in view.served]
     return months[int(np.argmax([sum(float(r[h].sum()) for r in rates) for h in hours]))]
 
 
@@ -331,7 +331,7 @@ class _Served:
 
     def __init__(
         self,
-        view: PlanView,
+        view: PlanAccount,
         pool: PoolPlan,
         told: DeploymentPlan,
         week: np.ndarray,
@@ -347,7 +347,7 @@ class _Served:
         members = view.members(pool)
         plain = machine_for(case, d.variant)
         _, correction = measured_for(case, plain, d.variant)
-        machine = replace(plain, lora=traffic_of(view, members).lora)
+        machine = replace(plain, lora=view.traffic(pool).lora)
         longest = min(traffic.longest, float(self.settings.context_tokens))
         resident = sum(_resident_tokens(s, traffic.caches_blocks_of(k)) for k, s in enumerate(members))
         sequences, budget = self.settings.sequences, self.settings.batched_tokens
@@ -491,14 +491,14 @@ def _resident_tokens(s: Served, in_blocks: bool) -> float:
     return prefixes + s.seen.template_tokens
 
 
-def planned_found_frac(view: PlanView, s: Served) -> float:
+def planned_found_frac(view: PlanAccount, s: Served) -> float:
     """Share of a workload's prompt tokens on GPUs that the plan expects to find."""
     pool = view.plan.pool_of(s.w.name)
     members = view.members(pool)
     start = sum(len(other.w.buckets) for other in members[: members.index(s)])
     found = tokens = 0.0
     for k, told in enumerate(pool.deployments):
-        carried = [view.a_month([rates[start + b] for rates in view.carried(pool, k)]) for b in range(len(s.w.buckets))]
+        carried = [view.a_month(view.carried(pool, k)[:, start + b]) for b in range(len(s.w.buckets))]
         cache = told.deployment.prefix_cache
         more = cache.found_fracs[members.index(s)] - s.seen.shared_found_frac if cache is not None else 0.0
         for rate, b in zip(carried, s.w.buckets, strict=True):
@@ -513,7 +513,7 @@ def running(told: DeploymentPlan, replica_frac: float) -> np.ndarray:
 
 
 def _capacity(
-    view: PlanView, told: DeploymentPlan, week: np.ndarray, options: ServeOptions, rng: np.random.Generator
+    view: PlanAccount, told: DeploymentPlan, week: np.ndarray, options: ServeOptions, rng: np.random.Generator
 ) -> engine.Capacity:
     """Replicas by the hour, less what a reclaim or a failure takes until a new one has started."""
     planned = running(told, options.replica_frac)[week]
@@ -551,6 +551,6 @@ def _replicas_over_time(planned: np.ndarray, events: list[tuple[float, int, int]
     return engine.Capacity(np.array(times), np.array(counts), np.array(changes))
 
 
-def _start_up_s(view: PlanView, told: DeploymentPlan) -> float:
+def _start_up_s(view: PlanAccount, told: DeploymentPlan) -> float:
     d = told.deployment
     return max(60.0, start_s(view.case, d.model, d.quantization))

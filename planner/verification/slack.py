@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.verification.records import Slack, Verification
 from planner.verification.request_logs import RequestSource
@@ -71,17 +72,17 @@ def _busy_frac(served: Verification) -> float | None:
 
 def _spare(plan: Plan, replica_frac: float) -> tuple[float, float]:
     """What the replicas beyond a share cost a month, at the mean price of their offer, and their GPU-hours."""
-    hours = np.array([s.hours_per_month for s in plan.slots]) / len({s.month for s in plan.slots})
+    a_month = account_of(plan).a_month
     usd, gpu_h = dict[str, float](), dict[str, float]()
     for line in plan.fleet:
         usd[line.offer] = usd.get(line.offer, 0.0) + line.cost_usd_per_month
-        paid = float(hours @ np.array(line.instances_by_slot)) * line.gpus_per_instance
+        paid = a_month(line.instances_by_slot) * line.gpus_per_instance
         gpu_h[line.offer] = gpu_h.get(line.offer, 0.0) + paid
     spare = spare_h = 0.0
     for told in (d for pool in plan.pools for d in pool.deployments):
         d = told.deployment
         fewer = np.array(told.replicas_by_slot) - running(told, replica_frac)
-        of_gpus = float(hours @ fewer) * d.gpus_per_replica
+        of_gpus = a_month(fewer) * d.gpus_per_replica
         spare_h += of_gpus
         if gpu_h.get(d.offer):
             spare += of_gpus * usd[d.offer] / gpu_h[d.offer]

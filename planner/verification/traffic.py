@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.plan.account import PlanAccount, Served
 from planner.plan.plan import PoolPlan
-from planner.plan.view import PlanView, Served
 from planner.verification.arrivals import HOURS, MINUTES, Stream, drawn_lengths, drawn_minutes
 from planner.verification.block_cache import Blocks
 from planner.verification.prefixes import PromptBlocks, block_tokens, longest_gap_s, tuned_scale
@@ -47,7 +47,7 @@ class Traffic:
 
     def __init__(
         self,
-        view: PlanView,
+        view: PlanAccount,
         pool: PoolPlan,
         week: np.ndarray,
         factors: np.ndarray,
@@ -61,7 +61,7 @@ class Traffic:
         self.logged_s = self.log.times_s(load) if self.log is not None else np.zeros(0)
         self.factors = [factors[view.served.index(s)] for s in self.members]
         self.ways = [ways_of(view, s) for s in self.members]
-        self.rates = [load * np.array(view.arriving_rps(s.seen)) for s in self.members]
+        self.rates = [load * view.arriving_rps(s.seen) for s in self.members]
         self.requests = sum((self._expected(k) for k in range(len(self.members))), np.zeros(HOURS))
         """let in, about [hour of the week]"""
         self.longest, self.block_tokens, self.scales = 1.0, 0, dict[int, float]()
@@ -180,7 +180,7 @@ class Traffic:
 
     def _later_h(self, k: int, hour: int) -> list[int]:
         """By how many hours later than it came the work is let in that the plan moves to this hour."""
-        slots, moves = self.view.plan.slots, self.members[k].told.moves
+        slots, moves = self.view.slots, self.members[k].told.moves
         later = ((m.from_slot, (slots[m.to_slot].hour - slots[m.from_slot].hour) % 24) for m in moves)
         return sorted({h for from_slot, h in later if h and self.week[(hour - h) % HOURS] == from_slot})
 
@@ -212,7 +212,7 @@ class Traffic:
         return replace(one, blocks=blocks.numbered(self.log.log.blocks[one.row], one.stream.prompt))
 
 
-def ways_of(view: PlanView, s: Served) -> dict[int, np.ndarray]:
+def ways_of(view: PlanAccount, s: Served) -> dict[int, np.ndarray]:
     """Shares of a workload's requests that the plan sends one way or another [slot, bucket]; the rest has no entry."""
     demand = np.array(s.demand)
     ways = {ON_API: s.told.api_flows, PLANNED_SHED: s.told.shed_flows}
@@ -241,7 +241,7 @@ def placed(
 
 
 def released(
-    view: PlanView,
+    view: PlanAccount,
     s: Served,
     stream: Stream,
     slot: np.ndarray,
@@ -252,7 +252,7 @@ def released(
     if not s.told.moves:
         return stream.arrival_s
     rate = np.array([sum(rates) for rates in s.kept])
-    hour = np.array([t.hour for t in view.plan.slots])
+    hour = np.array([t.hour for t in view.slots])
     draw, below, release = rng.random(len(stream)), np.zeros(len(stream)), stream.arrival_s.copy()
     within = rng.random(len(stream))
     for move in s.told.moves:

@@ -10,16 +10,15 @@ from typing import Any, Literal
 
 from planner.case.support import is_unproven
 from planner.catalog.entries import day_of, is_of_unknown_day
-from planner.checker.costs import month_usd
 from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
 from planner.checker.proof import BoundCheck
 from planner.checker.remarks import BOUND, Remark, remarks_in
 from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.io.validation import Strict
+from planner.plan.account import Account, account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import DeploymentPlan, Plan
-from planner.plan.view import PlanView
 
 CHECK_FORMAT = "fleetplan-check/1"
 NO_RULES = Policy.model_construct()
@@ -115,8 +114,8 @@ class Judged:
     """what planning again says of the plan's bound"""
 
     @cached_property
-    def facts(self) -> PlanView:
-        return PlanView(self.plan)
+    def account(self) -> Account:
+        return account_of(self.plan)
 
 
 def judged_rules(j: Judged) -> Iterator[Rule]:
@@ -138,7 +137,7 @@ def at_least(rule: str, said: str, unit: Unit, value: float | None, limit: float
 
 
 def budget_usd_per_month(j: Judged) -> Iterator[Rule]:
-    by_month = [month_usd(j.facts, month) for month in range(j.facts.months)]
+    by_month = [j.account.money.month_usd(month) for month in range(j.account.months)]
     dearest = max(by_month)
     detail = f"month {by_month.index(dearest) + 1} of {len(by_month)}" if len(by_month) > 1 else ""
     limit = j.policy.budget_usd_per_month or 0.0
@@ -155,7 +154,7 @@ def max_change(j: Judged) -> Iterator[Rule]:
                    passed=isinstance(limit, ChangeSpec) and limit.rise is None, detail=detail)  # fmt: skip
         return
     change = (after - before) / before if before else 0.0
-    unsure = sum((p.cost_usd_per_month + p.penalty_usd_per_month) * p.gap_frac for p in (j.against, j.plan))
+    unsure = sum(p.objective_usd_per_month * p.gap_frac for p in (j.against, j.plan))
     if 0 < abs(after - before) <= unsure:
         detail += f"; the proofs leave {usd(unsure)} open"
     yield from change_rules(limit, change, "the cost", detail)
@@ -198,7 +197,7 @@ def max_commitment_usd(j: Judged) -> Iterator[Rule]:
 
 
 def max_spot_share(j: Judged) -> Iterator[Rule]:
-    hours = [j.facts.a_month(f.instances_by_slot) * f.gpus_per_instance for f in j.plan.fleet]
+    hours = [j.account.a_month(f.instances_by_slot) * f.gpus_per_instance for f in j.plan.fleet]
     spot = sum(h for f, h in zip(j.plan.fleet, hours, strict=True) if f.purchase == "spot")
     share, limit = _share(spot, sum(hours)), j.policy.max_spot_share or 0.0
     yield at_most("max_spot_share", "GPU-hours bought as spot", "frac", share, limit)
@@ -239,7 +238,7 @@ def min_slo_headroom(j: Judged) -> Iterator[Rule]:
 
 
 def max_gap(j: Judged) -> Iterator[Rule]:
-    objective_usd = j.plan.cost_usd_per_month + j.plan.penalty_usd_per_month
+    objective_usd = j.plan.objective_usd_per_month
     of = "cost and penalty" if j.plan.penalty_usd_per_month else "cost"
     detail = f"{j.plan.status}: no fleet has a {of} under {{}} / month"
     yield gap_rule(j.policy, j.plan.gap_frac, objective_usd, j.plan.bound_usd_per_month, j.bound, detail)
@@ -260,7 +259,7 @@ def gap_rule(
 def max_unmeasured_share(j: Judged) -> Iterator[Rule]:
     hours: dict[str, float] = {}
     for d in (d for pool in j.plan.pools for d in pool.deployments):
-        busy = j.facts.a_month(d.load_by_slot) * d.deployment.gpus_per_replica
+        busy = j.account.a_month(d.load_by_slot) * d.deployment.gpus_per_replica
         hours[d.deployment.basis] = hours.get(d.deployment.basis, 0.0) + busy
     total = sum(hours.values())
     share = _share(sum(h for basis, h in hours.items() if basis not in MEASURED), total)
@@ -275,7 +274,7 @@ def max_unproven_share(j: Judged) -> Iterator[Rule]:
     for d in (d for pool in j.plan.pools for d in pool.deployments):
         r = d.deployment
         never_seen = is_unproven(j.plan.case, r.variant)
-        hours[never_seen] += j.facts.a_month(d.load_by_slot) * r.gpus_per_replica
+        hours[never_seen] += j.account.a_month(d.load_by_slot) * r.gpus_per_replica
         unproven |= {str(replace(r.variant, gpus_per_replica=0))} if never_seen else set()
     share = _share(hours[True], sum(hours.values()))
     what = "busy GPU-hours that the engine was never seen to run"

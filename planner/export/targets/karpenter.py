@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.case.prices import HELD
 from planner.catalog.entries import TERM_MONTHS
 from planner.export.hosted import HostedFleet
 from planner.export.manifests import documents
@@ -11,7 +12,7 @@ from planner.export.names import label_value, plain, unique
 from planner.export.record import Export, Step
 from planner.export.targets.kubernetes import CAPACITY_TYPE, INSTANCE_TYPE, REGION
 from planner.io.errors import input_error, listed
-from planner.plan.plan import HELD, FleetLine
+from planner.plan.plan import FleetLine
 
 NODE_CLASSES = {
     "aws": ("karpenter.k8s.aws", "EC2NodeClass"),

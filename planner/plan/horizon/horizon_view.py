@@ -16,11 +16,13 @@ from typing import TypeVar
 from planner.case import terms
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
+from planner.case.horizon import hours_in_a_month
 from planner.case.quarters import MonthGroup, case_in, covers, future_of, holding_usd, month_groups, span_name
 from planner.catalog.entries import TERM_MONTHS
+from planner.plan.account.boxes import boxes_filled
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
-from planner.plan.view import MONTH_HOURS, hours_of_slot
+from problems.constants import HOURS_PER_MONTH
 
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ def use_of(horizon: HorizonPlan, offer: str, scenario: ScenarioResult, quarters:
         committed = committed_in(plan, offer)
         running, spot = running_by_slot(plan, offer), _bought(plan, offer, "spot")
         for t, slot in enumerate(plan.slots):
-            hours = months.get(slot.month, 0) * hours_of_slot(slot)
+            hours = months.get(slot.month, 0) * hours_in_a_month(slot.day)
             eligible = max(0, running[t] - spot[t])
             total += Use(hours * eligible, hours * committed, hours * min(committed, eligible))
         total += Use(committed_h=_idle_h(horizon, offer, quarter))
@@ -109,7 +111,7 @@ def _idle_h(horizon: HorizonPlan, offer: str, quarter: int) -> float:
         begins, ends = max(first, h.first_day or first), min(last, h.last_day or last)
         if h.offer == offer and h.purchase != OWNED and (begins, ends) != (first, last):
             share = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
-            hours += h.instances * MONTHS_OF_A_QUARTER * MONTH_HOURS * share
+            hours += h.instances * MONTHS_OF_A_QUARTER * HOURS_PER_MONTH * share
     return hours
 
 
@@ -146,27 +148,8 @@ def running_by_slot(plan: Plan, offer: str) -> list[int]:
         replicas: Counter[int] = Counter()
         for d in there:
             replicas[d.deployment.gpus_per_replica] += d.replicas_by_slot[t]
-        counts.append(_boxes(box, replicas))
+        counts.append(boxes_filled(box, replicas))
     return counts
-
-
-def _boxes(box: int, replicas: Counter[int]) -> int:
-    """Boxes for replicas of these numbers of GPUs: the largest first, each where there is room."""
-    free: Counter[int] = Counter()
-    """boxes by the GPUs that are left in them"""
-    for size, left in sorted(replicas.items(), reverse=True):
-        for room in sorted(r for r in free if r >= size):
-            filled = min(free[room], -(-left // (room // size)))
-            for _ in range(filled):
-                put = min(left, room // size)
-                free[room] -= 1
-                free[room - put * size] += 1
-                left -= put
-        while left > 0:
-            put = min(left, max(1, box // size))
-            free[box - put * size] += 1
-            left -= put
-    return sum(free.values())
 
 
 def _bought(plan: Plan, offer: str, purchase: str) -> list[int]:
@@ -220,15 +203,15 @@ def expected_utilization(horizon: HorizonPlan, c: SignedCommitment) -> float | N
 
 def usd_per_month(c: SignedCommitment | Holding) -> float:
     """What all instances cost in a month; what was paid up front is spread over the term."""
-    return c.instances * c.usd_per_h * MONTH_HOURS
+    return c.instances * c.usd_per_h * HOURS_PER_MONTH
 
 
 def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
     """Still to be paid in cash after the horizon; what is paid up front is not."""
     months = TERM_MONTHS[c.term]
-    later_usd_per_h = c.usd_per_h - c.upfront_usd / (c.instances * months * MONTH_HOURS)
+    later_usd_per_h = c.usd_per_h - c.upfront_usd / (c.instances * months * HOURS_PER_MONTH)
     left = months - MONTHS_OF_A_QUARTER * len(quarters_covered(horizon, c))
-    return c.instances * max(0.0, later_usd_per_h) * MONTH_HOURS * left
+    return c.instances * max(0.0, later_usd_per_h) * HOURS_PER_MONTH * left
 
 
 def known_usd(horizon: HorizonPlan, s: ScenarioResult) -> float | None:

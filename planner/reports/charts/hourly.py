@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, Flow, Plan
-from planner.plan.view import PlanView
 from planner.reports.charts.colours import FATES, PURCHASES
 
 BySlot = Sequence[float]
@@ -106,7 +106,7 @@ class Hours:
     @cached_property
     def fates(self) -> list[Stack]:
         """Requests a second by who answers them."""
-        facts, n = PlanView(self.plan), len(self.plan.slots)
+        facts, n = account_of(self.plan), len(self.plan.slots)
         rates = {name: [0.0] * n for name in FATES}
         for s in facts.served:
             seen, asked = facts.rates_rps(s.seen), facts.rates_rps(s.w)

@@ -48,7 +48,7 @@ def _prices(plan: Plan) -> Html:
 
 def _proof(plan: Plan) -> Html:
     p = plan.proof
-    covered = plan.cost_usd_per_month + plan.penalty_usd_per_month
+    covered = plan.objective_usd_per_month
     what = "Cost and penalty" if plan.penalty_usd_per_month else "Cost"
     gap = f"gap {percent(plan.gap_frac, 2)}"
     rows = (

@@ -8,8 +8,8 @@ from planner.case.costs import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
 from planner.catalog.entries import TERM_MONTHS
 from planner.catalog.names import sells
-from planner.checker.other_demand import other_demand
 from planner.io.formatting import percent
+from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import having_usd, there_usd

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from planner.case.case import Case
+from planner.case.prices import usd_per_h
 from planner.catalog.importing.changes import PriceChange, same_price
 from planner.catalog.importing.offers import Quotes, prices_of
 from planner.catalog.importing.quotes import Gathering
-from planner.plan.price_changes import usd_per_h
 from planner.review.bills.bill import Bill
 from planner.review.bills.records import BillPrice
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from planner.case.case import OWNED, SAVINGS_PLAN
 from planner.case.owned import owned_key
+from planner.case.prices import HELD
 from planner.io.formatting import counted
-from planner.plan.plan import HELD, Costs, FleetLine, Plan
+from planner.plan.plan import Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line

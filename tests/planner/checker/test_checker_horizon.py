@@ -196,7 +196,7 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "first day of a quarter": (_other_day, "quarter 2, low: the first day of its case"),
     "a quarter's own plan": (
         _set("quarters", 1, "plan", "cost_usd_per_month", _more),
-        "quarter 2, low: the cost_usd_per_month",
+        "quarter 2, low: cost_usd_per_month is",
     ),
     "held_usd": (_set("held_usd", _more), "held_usd is"),
     "by quarter": (_set("scenarios", 1, "by_quarter_usd", 0, _more), "high: what quarter 1 costs"),

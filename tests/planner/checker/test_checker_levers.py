@@ -155,17 +155,17 @@ TOGETHER: list[Lie] = [
     ("together", too_many_adapters, "2 adapters on a replica, 1 allowed"),
     ("together", one_may_wait, "chat may wait, and work that waits is not shared"),
     ("together", swings_that_go_together, "replicas where"),
-    ("together", one_is_tighter, "a replica is not as fast as the plan says"),
+    ("together", one_is_tighter, "seconds_per_request[0] is"),
     ("together", one_needs_a_faster_start, "s exceeds the 0.01 s of tuned in the busiest slot"),
     ("together", one_overflows, "chat: it shares replicas, so all of its requests must go to them"),
     ("together", all_is_critical, "firm replicas, but the critical load needs"),
     ("together", too_slow_for_spot, "firm replicas, but the critical load needs"),
-    ("together", fewer_zones, "the number of spot_zones that count is 1, not 2"),
+    ("together", fewer_zones, "deployment.spot_zones is 1, not 2"),
     ("together", data_that_must_stay_elsewhere, "the data of tuned may not go to the region us-east-1"),
     ("together", provider_that_may_not, "the data of tuned may not go to the provider aws"),
     ("together", pool_that_serves_half, "the pools do not serve the workloads of the case, each once"),
     ("together", pool_in_another_order, "the workloads of a pool are not in the order of the case"),
-    ("together", another_share, "tuned: gpu_cost_usd_per_month is"),
+    ("together", another_share, "workloads[tuned].gpu_cost_usd_per_month is"),
 ]
 
 
@@ -210,10 +210,10 @@ def starts_forgotten(plan: Json) -> None:
 
 CACHES: list[Lie] = [
     ("together", caching_that_is_not_allowed, "its caching is prefix+semantic, which is not among none, prefix"),
-    ("together", fewer_answers_found, "chat: cache_share_frac is 0.1"),
-    ("together", no_prefix_found, "a replica is not as fast as the plan says"),
-    ("together", dearer_lookups, "chat: caching_cost_usd_per_month is"),
-    ("together", dearer_store, "chat: caching_cost_usd_per_month is"),
+    ("together", fewer_answers_found, "workloads[chat].cache_share_frac is 0.1"),
+    ("together", no_prefix_found, "seconds_per_request[0] is"),
+    ("together", dearer_lookups, "workloads[chat].caching_cost_usd_per_month is"),
+    ("together", dearer_store, "workloads[chat].caching_cost_usd_per_month is"),
     ("together", caches_for_nothing, "costs.caching_usd_per_month is"),
     ("together", slower_start, "starting_usd_per_month is"),
     ("together", starts_forgotten, "starting_usd_per_month is"),
@@ -353,11 +353,11 @@ WAITING: list[Lie] = [
     ("waiting", waits_twice, "night: requests of a slot wait for another one twice"),
     ("waiting", more_than_there_is, "more requests wait than there are"),
     ("waiting", less_than_nothing, "less than no requests wait"),
-    ("waiting", work_left_undone, "the load of slot"),
+    ("waiting", work_left_undone, "load_by_slot["),
     ("waiting", a_slot_of_no_plan, "night: requests wait from or until a slot that is none of the plan"),
     ("waiting", long_ones_to_the_api, "not of all lengths alike go to the API"),
-    ("waiting", no_time_for_the_batch_price, "night: api_cost_usd_per_month is"),
-    ("waiting", a_slower_batch, "night: api_cost_usd_per_month is"),
+    ("waiting", no_time_for_the_batch_price, "workloads[night].api_cost_usd_per_month is"),
+    ("waiting", a_slower_batch, "workloads[night].api_cost_usd_per_month is"),
 ]
 
 
@@ -418,16 +418,16 @@ def limit_that_is_far(plan: Json) -> None:
 SHEDDING: list[Lie] = [
     ("shedding", everything_must_be_served, "chat: requests are shed although that is not allowed"),
     ("shedding", shed_without_a_word, "replicas where"),
-    ("shedding", cheaper_to_turn_away, "the penalty_usd_per_month of the plan is"),
-    ("shedding", penalty_in_the_cost, "the cost_usd_per_month of the plan is"),
-    ("shedding", bound_without_the_penalty, "the gap, (cost + penalty - bound)"),
-    ("shedding", tokens_of_those_turned_away, "the tokens_per_month of the plan is"),
-    ("shedding", cash_forgotten, "what is paid up front for"),
-    ("shedding", owed_again, "beyond the quarter is"),
-    ("shedding", hourly_part_alone, "the price usd_per_h is"),
-    ("shedding", limit_not_told, "the limit max_gpus of l4 is reached, which is not said"),
-    ("shedding", limit_told_twice, "a limit is said twice to be reached"),
-    ("shedding", limit_that_is_far, "the limit max_gpus of l4 is not reached"),
+    ("shedding", cheaper_to_turn_away, "penalty_usd_per_month is"),
+    ("shedding", penalty_in_the_cost, "cost_usd_per_month is"),
+    ("shedding", bound_without_the_penalty, "gap_frac is"),
+    ("shedding", tokens_of_those_turned_away, "tokens_per_month is"),
+    ("shedding", cash_forgotten, "reserved-1y-upfront].upfront_usd is"),
+    ("shedding", owed_again, "reserved-1y-upfront].beyond_horizon_usd is"),
+    ("shedding", hourly_part_alone, "reserved-1y-upfront].usd_per_h is"),
+    ("shedding", limit_not_told, "binding has 2 entries, not 0; but with max_gpus l4"),
+    ("shedding", limit_told_twice, "binding has 2 entries, not 3"),
+    ("shedding", limit_that_is_far, "binding has 1 entries, not 2; without max_gpus l4"),
 ]
 LIES = TOGETHER + CACHES + MIXED + WAITING + SHEDDING
 

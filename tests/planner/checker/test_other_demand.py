@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import planner
-from planner.checker.other_demand import other_demand
+from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from tests.planner.reports.tables.test_focus import HELD
 from tests.support.lever_plans import DEMANDS, lever_plan

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import planner
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.token_costs import token_costs
-from planner.plan.view import PlanView
 from tests.support.lever_plans import DEMANDS, lever_plan
 
 ONE_LENGTH = """
@@ -47,7 +47,7 @@ def test_on_gpus_it_is_the_time_of_prompt_and_answer() -> None:
     from planner.candidates.traffic import traffic_of
 
     record = d.deployment
-    seen = PlanView(plan).served[0].seen
+    seen = account_of(plan).served[0].seen
     replica = replica_for(plan.case, traffic_of(seen), record.variant)
     t = replica.throughput
     prompt_s = t.prefill_s[0]

@@ -9,8 +9,9 @@ import pytest
 
 import planner
 from planner.case.case import Case, Holding
+from planner.case.prices import HELD
 from planner.io.errors import InputError
-from planner.plan.plan import HELD, Plan
+from planner.plan.plan import Plan
 from planner.reports.html.review import review_page
 from planner.reports.review import review_markdown, review_text
 from planner.review.bridge import bridge

@@ -11,9 +11,9 @@ import planner
 from planner.candidates.step_budget import FEWEST_OF_RANKS, replica_for
 from planner.catalog.variant import Parallelism
 from planner.checker import check_plan
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
-from planner.plan.view import PlanView, traffic_of
 from planner.verification import serving
 from tests.support.lever_plans import ROUGHLY
 
@@ -50,9 +50,9 @@ def test_a_rank_takes_prompts_in_larger_chunks_than_a_replica_that_splits_them(p
 @pytest.mark.parametrize(("way", "ranks"), [("data", 4), ("expert", 1)])
 def test_the_memory_of_ranks_varies_as_that_of_small_replicas(plan: Plan, way: Parallelism, ranks: int) -> None:
     """What requests hold, weighted by their time in flight, in each of the ranks."""
-    view, (pool,) = PlanView(plan), plan.pools
+    view, (pool,) = account_of(plan), plan.pools
     variant = replace(pool.deployments[0].deployment.variant, gpus_per_replica=4, parallelism=way)
-    r = replica_for(plan.case, traffic_of(view, view.members(pool)), variant)
+    r = replica_for(plan.case, view.traffic(pool), variant)
     lengths, served = r.traffic.lengths, r.throughput
     weight = r.traffic.shares * (served.prefill_s + lengths.output_tokens * served.tpot_s) * r.serves
     held = lengths.input_tokens + lengths.output_tokens / 2

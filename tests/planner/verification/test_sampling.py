@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
 import planner
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
-from planner.plan.view import PlanView
 from planner.reports.html.verification import verification_page
 from planner.reports.verification import coverage, headline, hour_names, verification_markdown
 from planner.verification import serving, traffic
@@ -197,7 +197,7 @@ def test_nobody_gets_in_behind_too_many(plan: Plan, monkeypatch: pytest.MonkeyPa
 
 
 def test_work_that_waits_is_let_in_once() -> None:
-    view = PlanView(lever_plan("waiting"))
+    view = account_of(lever_plan("waiting"))
     pool = view.plan.pools[0]
     come = Traffic(view, pool, slots_of_week(view.plan, 0), np.ones((1, MINUTES)), 0.02, (1, 0), None)
     let_in = [come.part(n)[0] for n in range(HOURS * come.parts)]

@@ -11,9 +11,9 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 from planner.candidates.replica import machine_for
 from planner.performance.memory import TOKEN_STEP
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
-from planner.plan.view import PlanView, traffic_of
 from planner.verification import engine, serving
 from planner.verification.arrivals import HOURS, drawn_stream, slots_of_week
 from planner.verification.serving import ServeOptions, verify_plan
@@ -25,7 +25,7 @@ from tests.support.simulated import requests, served_by
 
 def capacity_of(name: str, seed: int, **options: float) -> tuple[engine.Capacity, np.ndarray, np.ndarray, float]:
     """Replicas over time of a plan's first deployment; those planned and those on spot by the hour, and a start-up."""
-    view = PlanView(lever_plan(name))
+    view = account_of(lever_plan(name))
     told = view.plan.pools[0].deployments[0]
     week = slots_of_week(view.plan, 0)
     chosen = replace(ServeOptions(), **options)
@@ -103,7 +103,7 @@ def test_a_failure_during_a_reclaim_ends_neither() -> None:
 
 
 def test_work_that_waits_is_let_in_in_the_hour_that_it_is_moved_to() -> None:
-    view = PlanView(lever_plan("waiting"))
+    view = account_of(lever_plan("waiting"))
     (s,) = view.served
     week = slots_of_week(view.plan, 0)
     rng = np.random.default_rng(1)
@@ -129,9 +129,9 @@ def test_work_that_waits_is_let_in_in_the_hour_that_it_is_moved_to() -> None:
 @pytest.mark.parametrize("name", ["waiting", "together", "mixed"])
 def test_the_engine_admits_whatever_context_and_memory_allow(name: str) -> None:
     plan = lever_plan(name)
-    view = PlanView(plan)
+    view = account_of(plan)
     for pool in plan.pools:
-        traffic = traffic_of(view, view.members(pool))
+        traffic = view.traffic(pool)
         for each in pool.deployments:
             d, context = each.deployment, engine_settings(plan, pool, each.deployment).context_tokens
             plain = machine_for(plan.case, d.variant)

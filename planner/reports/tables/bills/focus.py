@@ -16,10 +16,10 @@ from decimal import Decimal
 from planner.case.case import Holding
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.menu import held_by_term
+from planner.case.prices import HELD, usd_per_h
 from planner.catalog.entries import TERM_MONTHS, Offer
-from planner.plan.plan import HELD, FleetLine, Plan
-from planner.plan.price_changes import usd_per_h
-from planner.plan.view import PlanView, Served
+from planner.plan.account import PlanAccount, Served, account_of
+from planner.plan.plan import FleetLine, Plan
 from planner.reports.tables.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH
 
@@ -51,7 +51,7 @@ def focus_csv(plan: Plan, starts: date) -> str:
 
 
 def focus_rows_of(plan: Plan, starts: date) -> Iterator[Cells]:
-    view = PlanView(plan)
+    view = account_of(plan)
     for k in range(MONTHS_OF_A_QUARTER):
         month = min(k, view.months - 1)
         for cells in _charges(view, month, first=k == 0):
@@ -78,7 +78,7 @@ def _later(day: date, months: int) -> date:
     return day.replace(year=day.year + years, month=month + 1)
 
 
-def _charges(view: PlanView, month: int, first: bool) -> Iterator[Cells]:
+def _charges(view: PlanAccount, month: int, first: bool) -> Iterator[Cells]:
     plan = view.plan
     for line in plan.fleet:
         if line.purchase != HELD:
@@ -110,7 +110,7 @@ def _charges(view: PlanView, month: int, first: bool) -> Iterator[Cells]:
             }  # fmt: skip
 
 
-def _used(view: PlanView, line: FleetLine, month: int) -> Iterator[Cells]:
+def _used(view: PlanAccount, line: FleetLine, month: int) -> Iterator[Cells]:
     """Hours of instances, if any; those in which they start are spread over the months evenly."""
     plan = view.plan
     slots = [(s, n) for s, n in zip(plan.slots, line.instances_by_slot, strict=True) if s.month == month]
@@ -205,15 +205,15 @@ def _bought(plan: Plan, line: FleetLine, first: bool) -> Iterator[Cells]:
             }
 
 
-def _tokens(view: PlanView, s: Served, month: int) -> Iterator[Cells]:
+def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
     """Input and output of a workload that an API answers."""
     assert s.told.api is not None
     api = view.case.apis[s.told.api]
-    slots = [t for t in view.slots if view.plan.slots[t].month == month]
+    slots = [t for t, slot in enumerate(view.slots) if slot.month == month]
     flow = view.flow(s.w, s.told.api_flows)
     sums = {"InputTokens": [0.0, 0.0], "OutputTokens": [0.0, 0.0]}
     for b, bucket in enumerate(s.w.buckets):
-        requests = sum(3600 * view.plan.slots[t].hours_per_month * flow[t][b] for t in slots)
+        requests = sum(3600 * view.slots[t].hours_per_month * flow[t][b] for t in slots)
         cached = s.w.api_cached_tokens(bucket.input_tokens)
         whole = api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h)
         read = api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h)

@@ -1,0 +1,24 @@
+"""Instances that replicas fill, wherever they find room."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+
+def boxes_filled(box: int, replicas: Counter[int]) -> int:
+    """Boxes for replicas of these numbers of GPUs: the largest first, each where there is room."""
+    free: Counter[int] = Counter()
+    """boxes by the GPUs that are left in them"""
+    for size, left in sorted(replicas.items(), reverse=True):
+        for room in sorted(r for r in free if r >= size):
+            filled = min(free[room], -(-left // (room // size)))
+            for _ in range(filled):
+                put = min(left, room // size)
+                free[room] -= 1
+                free[room - put * size] += 1
+                left -= put
+        while left > 0:
+            put = min(left, max(1, box // size))
+            free[box - put * size] += 1
+            left -= put
+    return sum(free.values())
