@@ -12,7 +12,7 @@ from planner.case.case import Case, Workload
 from planner.case.costs import answered_per_month, holds, is_too_small, tokens_of
 from planner.case.horizon import slots_of
 from planner.case.vendors import cap_left_usd, vendor_usd
-from planner.catalog.api_prices import api_model, known_api_models
+from planner.catalog.apis import api_model, known_api_models
 from planner.catalog.entries import ApiModel
 from planner.catalog.names import bare_name, names_of_weights
 from planner.plan.plan import Plan

@@ -21,7 +21,7 @@ from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.owned import with_owned_offers
-from planner.catalog import api_prices
+from planner.catalog import apis as api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.names import unknown_model
 from planner.catalog.profile import Profile

@@ -11,9 +11,8 @@ from planner.case.demand.logged_lengths import spread_of
 from planner.case.demand.usage import Hours, LoggedHours, by_hour, usage_hours
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import Lengths, buckets_from, given_lengths, must_hold, spread_lengths
-from planner.catalog.entries import DEFAULT_BENCHMARK, find
+from planner.catalog.entries import CHAT, DEFAULT_BENCHMARK, find, traffic_kinds
 from planner.catalog.names import unknown_model
-from planner.catalog.traffic_kinds import CHAT, traffic_kinds
 from planner.io.errors import InputError, Path
 from planner.io.named_files import NamedFiles
 from planner.logs.lengths import Marginals
