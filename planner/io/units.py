@@ -1,4 +1,4 @@
-"""Quantities as people write them: "250ms", "8%", "1.2M", "100MB", "$40k", "$48/h".
+"""Quantities as people write them: "250ms", "8%", "1.2M", "100MB", "$40k", "$48/h"; and names of time zones.
 
 Each `parse_*` function takes a value as YAML gives it and returns a number in the base unit, or raises
 Problem (a ValueError) that says what was expected. The annotated types below them are for pydantic fields.
@@ -27,6 +27,10 @@ _SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60} | {
     "h": 3600, "hr": 3600, "hour": 3600, "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800
 }  # fmt: skip
 _TIME_UNITS = {"ms": Decimal("1e-3"), "us": Decimal("1e-6"), "µs": Decimal("1e-6")}
+_LIKE_A_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
+UTC = "UTC"
+
+
 _TIME_UNITS |= {unit: Decimal(n) for unit, n in _SECONDS.items()}
 _TIME_UNITS |= {f"{unit}s": Decimal(n) for unit, n in _SECONDS.items() if len(unit) > 1}
 _BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -359,3 +363,11 @@ PriceChange = Annotated[
         ["$48/h", "-40%"],
     ),
 ]
+
+
+def is_time_zone(name: str) -> bool:
+    """As the system knows them; where it knows none, whatever looks like one."""
+    from zoneinfo import available_timezones
+
+    known = available_timezones()
+    return name in known if known else _LIKE_A_ZONE.fullmatch(name) is not None

@@ -16,7 +16,7 @@ from planner.case.length_buckets import cut_of
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
 from planner.io.errors import input_error, listed, shown
-from planner.io.time_zones import UTC
+from planner.io.units import UTC
 from planner.logs.reading.requests import NO_ID, Requests, open_logs
 from planner.logs.reading.tables import Reading
 from planner.logs.reuse import BLOCK_TOKENS

@@ -13,9 +13,8 @@ from typing import Any, TextIO
 
 from planner.catalog.importing.quotes import Gathering
 from planner.io.errors import InputError, input_error, listed, shown
-from planner.io.input_files import open_input
+from planner.io.input_files import PieceStream, open_input, unpacked
 from planner.io.json_members import Descend, JsonPath, json_members
-from planner.io.unpacking import PieceStream, unpacked
 
 PARQUET = b"PAR1"
 LONGEST_RECORD = 16_000_000

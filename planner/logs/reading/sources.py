@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from planner.io.errors import input_error, shown
-from planner.io.unpacking import ENDINGS, unpacked
+from planner.io.input_files import ENDINGS, unpacked
 from planner.logs.reading.ledger import Ledger
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planner.io.errors import InputError, input_error, shown
+from planner.io.input_files import PieceStream
 from planner.io.json_members import JsonPath, json_members
-from planner.io.unpacking import PieceStream
 from planner.logs.reading.cells import EARLIEST_US, LATEST_US, OUTSIDE
 from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document

@@ -21,7 +21,7 @@ from planner.io import input_files
 from planner.io.errors import InputError
 from planner.io.strict_yaml import parse_yaml
 from planner.logs.usage import read_usage_file
-from planner.performance.calibration.profile_files import read_profiles
+from planner.performance.calibration.profiles import read_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
