@@ -8,10 +8,10 @@ import numpy as np
 
 from planner.case.case import HOURS_KEPT_FRAC, LatencyTarget, Workload
 from planner.verification.arrivals import HOURS
-from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
 from planner.verification.missed_hours import FEWEST, PoolHours, clearly_missed, missed_hour
 from planner.verification.records import Histogram, MissedHour, Percentiles, Promise, WorkloadServed
 from planner.verification.sampling import EVERY_HOUR, Measured
+from planner.verification.steps import REFUSED, SERVED, SHED, UNFINISHED
 
 WEEKDAYS = 5
 SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150

@@ -15,7 +15,7 @@ from planner.io.formatting import counted
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
-from planner.verification import engine
+from planner.verification import engine, steps
 from planner.verification.arrivals import HOURS, slots_of_week, swings
 from planner.verification.block_cache import NO_BLOCKS, joined
 from planner.verification.measuring import Ended, Tally
@@ -295,8 +295,8 @@ def _elsewhere(a: Arrived) -> Ended:
     """Requests that go to no deployment."""
     some = np.flatnonzero(a.place < ON_GPUS)
     place = a.place[some]
-    state = np.where(place == PLANNED_SHED, engine.SHED, engine.UNFINISHED)
-    state = np.where(place == TURNED_AWAY, engine.REFUSED, state).astype(np.int8)
+    state = np.where(place == PLANNED_SHED, steps.SHED, steps.UNFINISHED)
+    state = np.where(place == TURNED_AWAY, steps.REFUSED, state).astype(np.int8)
     return _unserved(a, some, state, on_api=place == ON_API, hosted=np.zeros(len(some), dtype=bool))
 
 
@@ -386,12 +386,12 @@ class _Served:
         if self.simulation.cache is not None:
             parts = [(a.blocks, i) for a, i in zip(arrived, own, strict=True)]
             blocks = joined(parts, order, self.traffic.block_tokens)
-        self.simulation.add(engine.Requests(*(x[order] for x in columns)), blocks)
+        self.simulation.add(steps.Requests(*(x[order] for x in columns)), blocks)
         member = np.repeat(np.arange(len(arrived), dtype=np.int16), [len(i) for i in own])
         self.member = np.concatenate([self.member, member[order]])
         self.arrival_s = np.concatenate([self.arrival_s, of("arrival_s")[order]])
         self.crowded_out += len(let_in) if crowded else 0
-        state, refused = engine.UNFINISHED if crowded else engine.REFUSED, []
+        state, refused = steps.UNFINISHED if crowded else steps.REFUSED, []
         begin = np.cumsum([0, *(len(i) for i in own)])
         for m, (a, i) in enumerate(zip(arrived, own, strict=True)):
             some = i[~takes[begin[m] : begin[m + 1]]]
@@ -412,7 +412,7 @@ class _Served:
             found = [Ended(*map(np.concatenate, zip(a, b, strict=True))) for a, b in zip(found, rest, strict=True)]
         return found
 
-    def _ended(self, places: np.ndarray, requests: engine.Requests, outcome: engine.Outcome, member: int) -> Ended:
+    def _ended(self, places: np.ndarray, requests: steps.Requests, outcome: steps.Outcome, member: int) -> Ended:
         mine = self.member[places] == member
         here = np.ones(int(mine.sum()), dtype=bool)
         return Ended(
@@ -433,7 +433,7 @@ class _Served:
 
     def hours_under_way(self) -> np.ndarray:
         """Hours of the week in which requests were let in that are not done."""
-        unfinished = self.simulation.outcome.state == engine.UNFINISHED
+        unfinished = self.simulation.outcome.state == steps.UNFINISHED
         return np.unique((self.simulation.requests.arrival_s[unfinished] // 3600).astype(int)) % HOURS
 
     def end(self, hours: range) -> None:
