@@ -96,19 +96,19 @@ class PieceStream(io.RawIOBase):
     """Pieces as a stream that others read from."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self.pieces, self.held = pieces, b""
+        self.pieces, self.rest = pieces, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self.held:
+        while not self.rest:
             try:
-                self.held = next(self.pieces)
+                self.rest = next(self.pieces)
             except StopIteration:
                 return 0
-        count = min(len(buffer), len(self.held))
-        buffer[:count], self.held = self.held[:count], self.held[count:]
+        count = min(len(buffer), len(self.rest))
+        buffer[:count], self.rest = self.rest[:count], self.rest[count:]
         return count
 
 

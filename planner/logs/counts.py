@@ -64,13 +64,13 @@ class CountRows:
         for name, column in values.items():
             if column is None and name not in self.columns:
                 continue
-            held = self.columns.get(name)
-            if held is None:
-                held = np.full(stop, np.nan) if self.rows else np.empty(0, column.dtype)
-            if len(held) < stop:
-                held = np.r_[held[: self.rows], np.empty(stop + stop // 4 - self.rows, held.dtype)]
-            held[self.rows : stop] = np.nan if column is None else column
-            self.columns[name] = held
+            array = self.columns.get(name)
+            if array is None:
+                array = np.full(stop, np.nan) if self.rows else np.empty(0, column.dtype)
+            if len(array) < stop:
+                array = np.r_[array[: self.rows], np.empty(stop + stop // 4 - self.rows, array.dtype)]
+            array[self.rows : stop] = np.nan if column is None else column
+            self.columns[name] = array
         self.rows = stop
 
     def table(self) -> pd.DataFrame:

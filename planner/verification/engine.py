@@ -121,6 +121,7 @@ class Simulation:
             raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
         self.capacity, self.router, self.ranks = capacity, router, times.ranks
         speed = Speed(
+            sequences=sequences, budget=budget,
             decode=times.decode_s, seen_step=times.seen_step, added=times.added_s, alone=times.alone_s,
             root_steps=times.root_steps, prompt_alone=times.prompt_alone_s, prompt_beside=times.prompt_beside_s,
             host=times.host_s, pair=times.attention_s, pair_alone=times.attention_alone_s,
@@ -130,9 +131,7 @@ class Simulation:
         )  # fmt: skip
         rows = max(1, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
         nobody = Requests(*(np.zeros(0, dtype=kind) for kind in (float, float, float, np.int64, np.bool_)))
-        self.state = State(
-            nobody, _no_work(rows, sequences), _untouched(0), _unanswered(0, hours), speed, sequences, budget
-        )
+        self.state = State(_no_work(rows, sequences), nobody, _untouched(0), _unanswered(0, hours), speed)
         self.clock = _Clock(np.zeros(COUNTERS, dtype=np.int64), np.zeros(0, dtype=np.int64))
         self.clock.at[CHANCE] = seed % 0x7FFFFFFF
         self.cache = None  # compiled apart, and three times as fast as an empty one
@@ -275,7 +274,7 @@ def _run(
     most_steps: int,
 ) -> bool:
     """Go on serving until so many steps are done, or all that happens before some time; whether the latter is so."""
-    reps, requests, each, outcome, speed = state.replicas, state.requests, state.each, state.outcome, state.speed
+    reps, requests, each, outcome, speed = state
     each_has = 1 if ranks is None else ranks.number
     n, most = len(requests.arrival_s), len(reps.end)
     now_at, held_back = clock.at, clock.held_back
@@ -294,16 +293,16 @@ def _run(
             while reps.end[r] <= now and reps.end[r] < np.inf and steps < most_steps:
                 steps += 1
                 if ranks is not None:
-                    next_step_of_ranks(state, cache, ranks, r)
+                    next_step_of_ranks(reps, requests, each, outcome, speed, cache, ranks, r)
                     if cache is None:
-                        decode_ranks_on(state, ranks, r, now)
+                        decode_ranks_on(reps, outcome, speed, ranks, r, now)
                     continue
                 began = reps.end[r]
                 if not reps.idle[r]:
-                    end_step(state, cache, r)
-                begin_step(state, cache, ranks, r, began)
+                    end_step(reps, requests, each, outcome, speed, cache, r)
+                begin_step(reps, requests, each, outcome, speed, cache, ranks, r, began)
                 if cache is None:
-                    decode_on(state, r, now)
+                    decode_on(reps, outcome, speed, r, now)
         if steps >= most_steps:
             break  # replicas that are behind catch up when it goes on
         if now == np.inf:
@@ -314,7 +313,7 @@ def _run(
             lost = capacity.change[event] == FAILED or capacity.change[event] == RECLAIMED
             shedding = capacity.change[event] == RECLAIMED or capacity.change[event] == SHEDDING
             for r in range(each_has * after, each_has * active):
-                while lost and reps.inside[r] > 0 and preempt(state, cache, r):
+                while lost and reps.inside[r] > 0 and preempt(reps, requests, each, outcome, speed, cache, r):
                     pass
                 if lost:
                     reps.end[r], reps.idle[r] = np.inf, True

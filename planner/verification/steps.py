@@ -62,6 +62,11 @@ class Outcome(NamedTuple):
 
 
 class Speed(NamedTuple):
+    """What a replica does in which time, and how much at once; of ranks, each of them."""
+
+    sequences: int
+    budget: int
+    """tokens of a step"""
     decode: np.ndarray
     seen_step: float
     added: np.ndarray
@@ -134,20 +139,17 @@ class Each(NamedTuple):
 
 
 class State(NamedTuple):
-    """Requests, replicas and what became of both so far: all that a step works on, but for caches and ranks.
+    """Requests, replicas, and what became of both so far.
 
-    Those are not always there, and compiled code asks only of an argument of its own whether it is None.
+    Compiled code takes it apart once a call: to take a part out of it counts references to every array of that part,
+    and in each step that would take more time than the step.
     """
 
-    requests: Requests
     replicas: Replicas
+    requests: Requests
     each: Each
     outcome: Outcome
     speed: Speed
-    sequences: int
-    """that a rank runs at most"""
-    budget: int
-    """tokens of a step of a rank"""
 
 
 @inlined
@@ -278,9 +280,8 @@ def enqueue(reps: Replicas, each: Each, r: int, i: int, first: bool) -> None:
 
 
 @inner
-def _leave(state: State, cache: Cache | None, r: int, i: int, tokens: float) -> None:
+def _leave(reps: Replicas, speed: Speed, each: Each, cache: Cache | None, r: int, i: int, tokens: float) -> None:
     """Give back the memory of a running request; it leaves so many tokens behind, which may stay cached."""
-    reps, speed, each = state.replicas, state.speed, state.each
     gained = 0
     if each.since[i] >= 0:
         gained = reps.step[r] - each.since[i]
@@ -294,9 +295,10 @@ def _leave(state: State, cache: Cache | None, r: int, i: int, tokens: float) -> 
 
 
 @inner
-def preempt(state: State, cache: Cache | None, r: int) -> bool:
+def preempt(
+    reps: Replicas, requests: Requests, each: Each, outcome: Outcome, speed: Speed, cache: Cache | None, r: int
+) -> bool:
     """Send the request that was admitted last back to the queue; False where there is none."""
-    reps, each = state.replicas, state.each
     while reps.admissions[r] > 0:
         i = reps.admitted[r, reps.admissions[r] - 1]
         reps.admissions[r] -= 1
@@ -305,8 +307,8 @@ def preempt(state: State, cache: Cache | None, r: int) -> bool:
         if each.since[i] >= 0:
             _remove_from_heap(reps, r, i)
             gained = reps.step[r] - each.since[i]
-            reps.context[r] -= state.requests.prompt[i] + each.generated[i] + gained
-            _leave(state, cache, r, i, 0.0)
+            reps.context[r] -= requests.prompt[i] + each.generated[i] + gained
+            _leave(reps, speed, each, cache, r, i, 0.0)
             each.generated[i] += gained
         else:
             for k in range(reps.prefills[r]):
@@ -316,10 +318,10 @@ def preempt(state: State, cache: Cache | None, r: int) -> bool:
                         reps.chunk[r, m] = reps.chunk[r, m + 1]
                     reps.prefills[r] -= 1
                     break
-            _leave(state, cache, r, i, 0.0)
+            _leave(reps, speed, each, cache, r, i, 0.0)
         each.since[i] = -1
         each.computed[i] = 0
-        state.outcome.preempted[i] += 1
+        outcome.preempted[i] += 1
         enqueue(reps, each, r, i, True)
         return True
     return False
@@ -338,14 +340,23 @@ def forget_ended(reps: Replicas, each: Each, r: int) -> None:
 
 
 @inner
-def begin_step(state: State, cache: Cache | None, ranks: RankTimes | None, r: int, now: float) -> None:
+def begin_step(
+    reps: Replicas,
+    requests: Requests,
+    each: Each,
+    outcome: Outcome,
+    speed: Speed,
+    cache: Cache | None,
+    ranks: RankTimes | None,
+    r: int,
+    now: float,
+) -> None:
     """Plan the next step of a replica, or of a rank; a replica idles where there is nothing to do."""
-    reps, requests, each, outcome, speed = state.replicas, state.requests, state.each, state.outcome, state.speed
     preempted = False
     while reps.used[r] + reps.decoding[r] * speed.kv_token > speed.room and reps.inside[r] > 1:
-        preempt(state, cache, r)
+        preempt(reps, requests, each, outcome, speed, cache, r)
         preempted = True
-    left = state.budget - reps.decoding[r]
+    left = speed.budget - reps.decoding[r]
     used = reps.used[r] + reps.decoding[r] * speed.kv_token
     pairs, chunks, begun = 0.0, 0.0, 0
     k = 0
@@ -355,7 +366,7 @@ def begin_step(state: State, cache: Cache | None, ranks: RankTimes | None, r: in
         chunk = min(need, left)
         while used + chunk * speed.kv_token > speed.room and reps.inside[r] > 1:
             last = reps.inside[r]
-            preempt(state, cache, r)
+            preempt(reps, requests, each, outcome, speed, cache, r)
             preempted = True
             used = reps.used[r] + reps.decoding[r] * speed.kv_token
             for m in range(min(k, reps.prefills[r])):
@@ -370,7 +381,7 @@ def begin_step(state: State, cache: Cache | None, ranks: RankTimes | None, r: in
         chunks += chunk
         pairs += chunk * (_seen(speed, each.found[i] + each.computed[i] + chunk / 2) + speed.short)
         k += 1
-    while reps.waiting[r] > 0 and left > 0 and reps.inside[r] < state.sequences and not preempted:
+    while reps.waiting[r] > 0 and left > 0 and reps.inside[r] < speed.sequences and not preempted:
         i = reps.head[r]
         found, pinned, shared = requests.found[i], 0, 0.0
         if cache is not None:
@@ -425,21 +436,29 @@ def begin_step(state: State, cache: Cache | None, ranks: RankTimes | None, r: in
 
 
 @inner
-def next_step_of_ranks(state: State, cache: Cache | None, ranks: RankTimes, first: int) -> None:
+def next_step_of_ranks(
+    reps: Replicas,
+    requests: Requests,
+    each: Each,
+    outcome: Outcome,
+    speed: Speed,
+    cache: Cache | None,
+    ranks: RankTimes,
+    first: int,
+) -> None:
     """End the step of a replica's ranks, if one runs, and begin the next."""
-    reps, outcome = state.replicas, state.outcome
     now, decoding, chunks, begun = reps.end[first], 0, 0.0, 0.0
     for r in range(first, first + ranks.number):
         if not reps.idle[first]:
             reps.end[r] = now
-            end_step(state, cache, r)
-        begin_step(state, cache, ranks, r, now)
+            end_step(reps, requests, each, outcome, speed, cache, r)
+        begin_step(reps, requests, each, outcome, speed, cache, ranks, r, now)
         decoding, chunks = decoding + reps.decoding[r], chunks + reps.planned[r, 0]
         begun = max(begun, reps.planned[r, 2])
     if decoding == 0 and chunks == 0:
         reps.end[first], reps.idle[first] = np.inf, True
         return
-    took = _step_of_ranks_s(reps, state.speed, ranks, first, decoding, chunks, begun)
+    took = _step_of_ranks_s(reps, speed, ranks, first, decoding, chunks, begun)
     reps.end[first], reps.idle[first] = now + took, False
     outcome.busy_s[min(int(now / 3600), len(outcome.busy_s) - 1)] += took
     outcome.tokens[0] += chunks
@@ -447,9 +466,10 @@ def next_step_of_ranks(state: State, cache: Cache | None, ranks: RankTimes, firs
 
 
 @inner
-def end_step(state: State, cache: Cache | None, r: int) -> None:
+def end_step(
+    reps: Replicas, requests: Requests, each: Each, outcome: Outcome, speed: Speed, cache: Cache | None, r: int
+) -> None:
     """Every decoding request has a token more, and prompts that are done have their first."""
-    reps, requests, each, outcome, speed = state.replicas, state.requests, state.each, state.outcome, state.speed
     now = reps.end[r]
     reps.step[r] += 1
     reps.context[r] += reps.decoding[r]
@@ -458,7 +478,7 @@ def end_step(state: State, cache: Cache | None, r: int) -> None:
         i = reps.heap_request[r, 0]
         _pop(reps, r)
         reps.context[r] -= requests.prompt[i] + each.generated[i] + reps.step[r] - each.since[i]
-        _leave(state, cache, r, i, requests.prompt[i] + requests.output[i])
+        _leave(reps, speed, each, cache, r, i, requests.prompt[i] + requests.output[i])
         outcome.last_s[i] = now + speed.host
         outcome.state[i] = SERVED
     kept = 0
@@ -478,7 +498,7 @@ def end_step(state: State, cache: Cache | None, r: int) -> None:
         if outcome.first_s[i] < 0:
             outcome.first_s[i] = now + speed.host
         if each.generated[i] >= requests.output[i]:
-            _leave(state, cache, r, i, requests.prompt[i] + requests.output[i])
+            _leave(reps, speed, each, cache, r, i, requests.prompt[i] + requests.output[i])
             outcome.last_s[i] = now + speed.host
             outcome.state[i] = SERVED
         else:
@@ -490,12 +510,11 @@ def end_step(state: State, cache: Cache | None, r: int) -> None:
 
 
 @inlined
-def decode_on(state: State, r: int, until: float) -> None:
+def decode_on(reps: Replicas, outcome: Outcome, speed: Speed, r: int, until: float) -> None:
     """Run the steps in which nothing happens but that each decoding request has a token more.
 
     Most steps are such. They are those of end_step and begin_step in the same arithmetic, in half the time.
     """
-    reps, outcome, speed = state.replicas, state.outcome, state.speed
     decoding, step, end = reps.decoding[r], reps.step[r], reps.end[r]
     if decoding == 0 or reps.prefills[r] > 0 or reps.waiting[r] > 0:
         return
@@ -513,9 +532,8 @@ def decode_on(state: State, r: int, until: float) -> None:
 
 
 @inner
-def decode_ranks_on(state: State, ranks: RankTimes, first: int, until: float) -> None:
+def decode_ranks_on(reps: Replicas, outcome: Outcome, speed: Speed, ranks: RankTimes, first: int, until: float) -> None:
     """Run the steps in which every request of every rank has a token more and nothing else happens."""
-    reps, outcome, speed = state.replicas, state.outcome, state.speed
     decoding, steps = 0, 1 << 62
     for r in range(first, first + ranks.number):
         d = reps.decoding[r]

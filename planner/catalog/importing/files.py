@@ -39,7 +39,7 @@ def rows_of(
             kept = [k for k, name in enumerate(head) if wanted is None or name in wanted or name in needed]
             names = [head[k] for k in kept]
             for cells in reader:
-                lines.held = 0
+                lines.length = 0
                 if cells and len(cells) != len(head):
                     message = f"has {len(cells)} cells, but the first row names {len(head)} columns"
                     gathering.complain(file, reader.line_num, "row", message, "Fetch the file again, or mend the row")
@@ -55,14 +55,14 @@ class _Lines:
 
     def __init__(self, file: Path, text: TextIO) -> None:
         self.file, self.text = file, text
-        self.held, self.number = 0, 0
+        self.length, self.number = 0, 0
         """characters since the last row, and lines"""
 
     def __iter__(self) -> Iterator[str]:
         while line := self.text.readline(LONGEST_RECORD + 1):
-            self.held += len(line)
+            self.length += len(line)
             self.number += 1
-            if self.held > LONGEST_RECORD:
+            if self.length > LONGEST_RECORD:
                 message = f"has a row of more than {LONGEST_RECORD / 1e6:g} MB, which ends here or further down"
                 raise input_error(self.file, message, "Fetch the file again, or mend the row", self.number)
             yield line

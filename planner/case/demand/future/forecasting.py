@@ -23,7 +23,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.logs.trend import levels, line
+from planner.logs.growth import levels, line
 
 WEEK = 168
 WEEKS_AHEAD = 13
