@@ -15,8 +15,8 @@ import numpy as np
 
 from planner.logs.engine import MONDAY_US
 from planner.logs.expressions import MOST_WORKLOADS, OTHER, few_together, fewest_requests
+from planner.logs.hours import repeated_rows
 from planner.logs.lengths import Marginals
-from planner.logs.odd_hours import repeated_rows
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.requests import Counts
 from planner.logs.traffic import HOUR_S, MINUTE_S, CacheUse, Traffic

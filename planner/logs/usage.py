@@ -21,7 +21,7 @@ from planner.logs.lengths import Marginals
 from planner.logs.reading.ledger import DUPLICATE_IDS, Ledger
 from planner.logs.reading.presets import NAMED_BY_KEY
 from planner.logs.reading.prometheus import Metrics
-from planner.logs.reading.requests import NO_ID, Counts, Log, Requests
+from planner.logs.reading.requests import NO_ID, Counts, Log, Requests, repeated
 from planner.logs.reading.tables import Reading
 from planner.logs.traffic import MINUTE_S, Traffic, span_covered, traffic_of_counters
 
@@ -141,10 +141,8 @@ class _Minutes:
 
     def traffic(self, dated: bool) -> list[Traffic]:
         """One for each workload, in the order of their names; the log begins and ends for all of them at once."""
-        import pandas as pd
-
         ids = np.concatenate([rows["id"] for rows in self.with_id])
-        again = pd.Series(ids, copy=False).duplicated(keep="last").to_numpy()
+        again = repeated(ids)
         self.ledger.leave_out_together(DUPLICATE_IDS, int(again.sum()), "by request id")
         at = len(ids)
         while self.with_id:  # from the end, so that they are given up one by one

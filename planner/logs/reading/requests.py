@@ -112,6 +112,14 @@ class Requests:
     dated: bool
 
 
+def repeated(ids: np.ndarray) -> np.ndarray:
+    """Whether the id of a request comes again further on: the last one counts [request]."""
+    import pandas as pd
+
+    again: np.ndarray = pd.Series(ids, copy=False).duplicated(keep="last").to_numpy() & (ids != NO_ID)
+    return again
+
+
 @dataclass(frozen=True, eq=False)
 class Counts:
     """Requests and tokens in spans of time [row]."""
