@@ -18,7 +18,7 @@ from planner.case.case import Case
 from planner.case.costs import api_context, holds, is_too_small
 from planner.case.horizon import slots_of
 from planner.case.length_buckets import too_long_share
-from planner.catalog.api_tiers import tier_of_api, tier_of_model
+from planner.catalog.apis import tier_of_api, tier_of_model
 from planner.io.formatting import percent
 
 __all__ = ["Candidate", "Candidates", "Rejection", "enumerate_candidates"]

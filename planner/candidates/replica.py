@@ -16,7 +16,7 @@ from planner.case.length_buckets import SMALLEST_SHARE, prompts_of, too_long_fra
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import Variant
 from planner.performance.calibration.correction import Correction
-from planner.performance.calibration.errors import correction_of
+from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.memory import layout_of

@@ -7,7 +7,7 @@ import numpy as np
 from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.horizon import Slot, rates_rps, requests_per_month
 from planner.case.length_buckets import SMALLEST_SHARE, too_long_share
-from planner.catalog.api_tiers import is_below, tier_of_api, tier_of_model
+from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import ApiModel
 from planner.catalog.names import sells
 from problems.constants import HOURS_PER_MONTH

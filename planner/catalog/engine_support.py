@@ -1,4 +1,5 @@
-"""What engines run: known to, known not to, or never seen to. And where quantized weights are published."""
+"""What engines run (known to, known not to, or never seen to), where quantized weights are published, and how an engine
+reads tool calls and reasoning out of a model's answers."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from planner.catalog.variant import Parallelism, Variant
 
 Verdict = Literal["runs", "fails", "unproven"]
 NOBODY_SAYS = "no source says that it runs"
+EXAMPLES = "/vllm-workspace/examples"
+"""of vLLM's image: chat templates that tool calls need"""
 
 
 class SupportEntry(Sourced):
@@ -75,3 +78,30 @@ def quantized_checkpoint(model: Model, quantization: str) -> str | None:
 def own_checkpoint(name: str, quantization: str) -> str:
     """How a demand file names quantized weights that the catalog does not know."""
     return f"catalog: {{models: {{{name}: {{checkpoints: {{{quantization}: ID}}}}}}}}"
+
+
+class ParserEntry(Sourced):
+    """An entry of parsers.yaml."""
+
+    models: tuple[str, ...]
+    """beginnings of ids of published weights"""
+    tools: str | None = None
+    reasoning: str | None = None
+    chat_template: str | None = None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        tools = ("--enable-auto-tool-choice", "--tool-call-parser", self.tools) if self.tools else ()
+        template = ("--chat-template", f"{EXAMPLES}/{self.chat_template}") if self.chat_template else ()
+        return (*tools, *template, *(("--reasoning-parser", self.reasoning) if self.reasoning else ()))
+
+
+@cache
+def parser_entries() -> tuple[ParserEntry, ...]:
+    return tuple(ParserEntry.model_validate_json(json.dumps(entry)) for entry in shipped_entries("parsers"))
+
+
+def parser_flags(model: Model) -> tuple[str, ...]:
+    """Of `vllm serve`, for clients that call tools or read the reasoning apart; none where no source has them."""
+    fits = (entry for entry in parser_entries() if (model.checkpoint or "").startswith(entry.models))
+    return next((entry.flags for entry in fits), ())

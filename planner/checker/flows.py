@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from planner.case.case import Case, Workload
-from planner.catalog.api_tiers import TIERS, tier_of_api, tier_of_model
+from planner.catalog.apis import TIERS, tier_of_api, tier_of_model
 from planner.catalog.names import sells
 from planner.checker.checked import Checked
 from planner.checker.figures import REL, near

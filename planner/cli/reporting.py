@@ -309,8 +309,7 @@ def export(
     from planner.export.folder import write_folder
     from planner.export.hosted import Settings
     from planner.export.weights import weights_from
-    from planner.io.time_zones import UTC
-    from planner.io.units import parse_any_fraction
+    from planner.io.units import UTC, parse_any_fraction
 
     plan = saved_quarter(file, quarter, scenario, default=1)
     at = _month(file, plan, quarter, scenario, month)

@@ -12,7 +12,7 @@ from planner.export.readme import readme
 from planner.export.record import Export
 from planner.export.weights import KINDS
 from planner.io.errors import did_you_mean, input_error, listed, shown
-from planner.io.time_zones import is_time_zone
+from planner.io.units import is_time_zone
 from planner.plan.plan import Plan
 
 README = "README.md"

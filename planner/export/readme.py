@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.catalog.parsers import parser_flags
+from planner.catalog.engine_support import parser_flags
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.hours import blocks
 from planner.export.record import Export

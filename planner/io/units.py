@@ -1,4 +1,4 @@
-"""Quantities as people write them: "250ms", "8%", "1.2M", "100MB", "$40k", "$48/h".
+"""Quantities as people write them: "250ms", "8%", "1.2M", "100MB", "$40k", "$48/h"; and names of time zones.
 
 Each `parse_*` function takes a value as YAML gives it and returns a number in the base unit, or raises
 Problem (a ValueError) that says what was expected. The annotated types below them are for pydantic fields.
@@ -7,6 +7,7 @@ Problem (a ValueError) that says what was expected. The annotated types below th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
@@ -29,26 +30,58 @@ _SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60} | {
 _TIME_UNITS = {"ms": Decimal("1e-3"), "us": Decimal("1e-6"), "µs": Decimal("1e-6")}
 _TIME_UNITS |= {unit: Decimal(n) for unit, n in _SECONDS.items()}
 _TIME_UNITS |= {f"{unit}s": Decimal(n) for unit, n in _SECONDS.items() if len(unit) > 1}
-_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_GIGABYTES = {
+    "kB": Decimal("1e-6"),
+    "KB": Decimal("1e-6"),
+    "MB": Decimal("1e-3"),
+    "GB": Decimal(1),
+    "TB": Decimal(1000),
+}
+_GIGABYTES |= {f"{prefix}iB": Decimal(2 ** (10 * k)) / 10**9 for k, prefix in enumerate("KMGT", 1)}
+UTC = "UTC"
+_LIKE_A_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 
 MAX_WHOLE = 10**15
 
 
+@dataclass(frozen=True)
+class _Measure:
+    """What is written as a number and a unit."""
+
+    noun: str
+    of: str
+    units: Mapping[str, Decimal]
+    """in base units"""
+    usual: str
+    examples: str
+
+    def parse(self, value: object, likely: Sequence[str]) -> Decimal:
+        """The amount in base units; a number without a unit is answered with the likely ones."""
+        remedy = f"Write a number and a unit, such as {self.examples}"
+        bare = _bare_number(value)
+        if bare is not None:
+            written = " or ".join(f'"{bare.lstrip("+-")}{unit}"' for unit in likely)
+            raise Problem(f"needs a unit, got {shown(value)}", f"Write {written}")
+        match = _matched(rf"(-?)({_NUMBER}) ?([^\W\d_]+)", value, f"a {self.noun}", remedy)
+        sign, number, unit = match.groups()
+        if unit not in self.units:
+            raise Problem(f"unknown unit of {self.of} {shown(unit)} in {shown(value)}", f"Use {self.usual}")
+        if sign:
+            raise Problem(f"a {self.noun} cannot be negative, got {shown(value)}", remedy)
+        return _decimal(number) * self.units[unit]
+
+    @property
+    def pattern(self) -> str:
+        return rf"{_NUMBER} ?(?:{'|'.join(self.units)})"
+
+
+_DURATION = _Measure("duration", "time", _TIME_UNITS, "ms, s, min, h or d", '"250ms", "1.5s", "2 min", "3h" or "14d"')
+_SIZE = _Measure("size", "size", _GIGABYTES, "kB, MB, GB, TB, MiB or GiB", '"100MB" or "1.5GB"')
+
+
 def parse_duration(value: object, likely: tuple[str, str] = ("s", "ms")) -> float:
     """Seconds from "250ms", "1.5s", "2 min", "3h" or "14d"."""
-    remedy = 'Write a number and a unit, such as "250ms", "1.5s", "2 min", "3h" or "14d"'
-    bare = _bare_number(value)
-    if bare is not None:
-        written = " or ".join(f'"{bare.lstrip("+-")}{unit}"' for unit in likely)
-        raise Problem(f"needs a unit, got {shown(value)}", f"Write {written}")
-    match = _matched(rf"(-?)({_NUMBER}) ?([^\W\d_]+)", value, "a duration", remedy)
-    sign, number, unit = match.groups()
-    if unit not in _TIME_UNITS:
-        raise Problem(f"unknown unit of time {shown(unit)} in {shown(value)}", "Use ms, s, min, h or d")
-    if sign:
-        raise Problem(f"a duration cannot be negative, got {shown(value)}", remedy)
-    return _finite(_decimal(number) * _TIME_UNITS[unit], value)
+    return _finite(_DURATION.parse(value, likely), value)
 
 
 def parse_long_duration(value: object) -> float:
@@ -58,17 +91,7 @@ def parse_long_duration(value: object) -> float:
 
 def parse_size_gb(value: object) -> float:
     """Gigabytes of 10^9 bytes from "100MB", "1.5 GB" or "200MiB"."""
-    remedy = 'Write a number and a unit, such as "100MB" or "1.5GB"'
-    bare = _bare_number(value)
-    if bare is not None:
-        raise Problem(f"needs a unit, got {shown(value)}", f'Write "{bare.lstrip("+-")}MB"')
-    match = _matched(rf"(-?)({_NUMBER}) ?([^\W\d_]+)", value, "a size", remedy)
-    sign, number, unit = match.groups()
-    if unit not in _BYTES:
-        raise Problem(f"unknown unit of size {shown(unit)} in {shown(value)}", "Use kB, MB, GB, TB, MiB or GiB")
-    if sign:
-        raise Problem(f"a size cannot be negative, got {shown(value)}", remedy)
-    return _finite(_decimal(number) * _BYTES[unit] / 10**9, value)
+    return _finite(_SIZE.parse(value, ("MB",)), value)
 
 
 def parse_fraction(value: object) -> float:
@@ -280,7 +303,7 @@ Duration = Annotated[
     float,
     PlainValidator(parse_duration),
     _written(
-        rf"{_NUMBER} ?(?:{'|'.join(_TIME_UNITS)})",
+        _DURATION.pattern,
         "A duration: a number and ms, s, min, h or d.",
         ["250ms", "1.5s", "2 min", "3h", "14d"],
     ),
@@ -289,17 +312,13 @@ Duration = Annotated[
 LongDuration = Annotated[
     float,
     PlainValidator(parse_long_duration),
-    _written(
-        rf"{_NUMBER} ?(?:{'|'.join(_TIME_UNITS)})", "A duration: a number and min, h or d.", ["90 min", "6h", "2d"]
-    ),
+    _written(_DURATION.pattern, "A duration: a number and min, h or d.", ["90 min", "6h", "2d"]),
 ]
 """Seconds."""
 SizeGb = Annotated[
     float,
     PlainValidator(parse_size_gb),
-    _written(
-        rf"{_NUMBER} ?(?:{'|'.join(_BYTES)})", "A size: a number and kB, MB, GB, TB or MiB, GiB.", ["100MB", "1.5GB"]
-    ),
+    _written(_SIZE.pattern, "A size: a number and kB, MB, GB, TB or MiB, GiB.", ["100MB", "1.5GB"]),
 ]
 """Gigabytes of 10^9 bytes."""
 Fraction = Annotated[
@@ -359,3 +378,11 @@ PriceChange = Annotated[
         ["$48/h", "-40%"],
     ),
 ]
+
+
+def is_time_zone(name: str) -> bool:
+    """As the system knows them; where it knows none, whatever looks like one."""
+    from zoneinfo import available_timezones
+
+    known = available_timezones()
+    return name in known if known else _LIKE_A_ZONE.fullmatch(name) is not None

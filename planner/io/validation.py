@@ -128,9 +128,9 @@ def saved(model: type[Model], text: str, file: object, what: str, remedy: str, f
 def _expect_format(data: Any, format_: str) -> None:
     """Raise ValueError, with the version that wrote the file where it says so."""
     fields = data if isinstance(data, dict) else {}
-    found, version = fields.get("format"), fields.get("fleetplan_version")
-    if found != format_:
-        other = shown(found) if str(found).startswith("fleetplan-") else "another file"
+    given, version = fields.get("format"), fields.get("fleetplan_version")
+    if given != format_:
+        other = shown(given) if str(given).startswith("fleetplan-") else "another file"
         writer = f", written by fleetplan {shown(version)}" if isinstance(version, str) else ""
         raise ValueError(f"got {other}{writer}, expected '{format_}'")
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from planner.logs.engine import MONDAY_US
 from planner.logs.expressions import MOST_WORKLOADS, OTHER, few_together, fewest_requests
+from planner.logs.hours import repeated_rows
 from planner.logs.lengths import Marginals
-from planner.logs.odd_hours import repeated_rows
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.requests import Counts
 from planner.logs.traffic import HOUR_S, MINUTE_S, CacheUse, Traffic
@@ -64,13 +64,13 @@ class CountRows:
         for name, column in values.items():
             if column is None and name not in self.columns:
                 continue
-            held = self.columns.get(name)
-            if held is None:
-                held = np.full(stop, np.nan) if self.rows else np.empty(0, column.dtype)
-            if len(held) < stop:
-                held = np.r_[held[: self.rows], np.empty(stop + stop // 4 - self.rows, held.dtype)]
-            held[self.rows : stop] = np.nan if column is None else column
-            self.columns[name] = held
+            array = self.columns.get(name)
+            if array is None:
+                array = np.full(stop, np.nan) if self.rows else np.empty(0, column.dtype)
+            if len(array) < stop:
+                array = np.r_[array[: self.rows], np.empty(stop + stop // 4 - self.rows, array.dtype)]
+            array[self.rows : stop] = np.nan if column is None else column
+            self.columns[name] = array
         self.rows = stop
 
     def table(self) -> pd.DataFrame:

@@ -1,8 +1,19 @@
-"""Growth: the line of planner/logs/trend.py through the logarithms of weekly levels, where the log bears it out.
+"""Growth: levels of weeks and the line through them, where the log bears it out.
 
-How sure it is comes from least squares. There is no growth where one step between two levels
-fits the days better than the line (a launch, a customer who moved), or where the second half of the log, by itself, has
-another trend: then rates are those since.
+A level is requests over what is usual for those hours of the week. The line is the one of Theil and Sen, which a few
+odd weeks do not move; reviews share it. Growth in a demand file compounds from month to month, so its line goes through
+logarithms of levels; a review forecasts one quarter along a straight line, which is better where growth is linear or
+weeks are odd. Quarters that grew by -20% to 60% were forecast so far off (medians, 60 of each kind, weeks that vary by
+3%):
+
+                              linear growth   compound growth   linear, two weeks doubled
+    straight line                  1.4%             3.7%                2.7%
+    line of logarithms             4.1%             1.7%                5.2%
+    least squares of logarithms    3.7%             1.5%               16.9%
+
+How sure it is comes from least squares. There is no growth where one step between two levels fits the days better than
+the line (a launch, a customer who moved), or where the second half of the log, by itself, has another trend: then rates
+are those since.
 """
 
 from __future__ import annotations
@@ -13,7 +24,6 @@ from datetime import date, timedelta
 import numpy as np
 
 from planner.logs.hours import DAY_H, Hours
-from planner.logs.trend import levels, line
 
 WEEK_H, MONTH_H, FEWEST_WEEKS, FEWEST_DAYS_BESIDE = 168, 730, 4, 7
 FIRST_DATED_H = 10**8 // 3600
@@ -22,6 +32,21 @@ SURE = 3.0
 QUIET_FRAC, LEAST_LEVEL = 0.2, 0.01
 SHIFT_FRAC = 0.35
 """of the squares of daily levels, which a step leaves at most where no line stands out"""
+
+
+def levels(rate: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Known requests over the usual ones of the same hours [row]; NaN where there are none."""
+    known = np.isfinite(rate) & np.isfinite(usual)
+    expected = np.where(known, usual, 0.0).sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(expected > 0, np.where(known, rate, 0.0).sum(axis=-1) / expected, np.nan)
+
+
+def line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Slope and level at 0: medians over all pairs and points."""
+    i, j = np.triu_indices(len(x), 1)
+    slope = float(np.median((y[j] - y[i]) / (x[j] - x[i])))
+    return slope, float(np.median(y - slope * x))
 
 
 @dataclass(frozen=True)
@@ -129,5 +154,5 @@ def _best_step(level: np.ndarray) -> tuple[int, float]:
     best = (0, float("inf"))
     for k in range(FEWEST_DAYS_BESIDE, len(level) - FEWEST_DAYS_BESIDE + 1):
         rest = float(len(level[:k]) * level[:k].var() + len(level[k:]) * level[k:].var())
-        best = min(best, (k, rest), key=lambda found: found[1])
+        best = min(best, (k, rest), key=lambda candidate: candidate[1])
     return best

@@ -24,7 +24,6 @@ from planner.logs.expressions import (
     without_duplicates,
     without_shared,
 )
-from planner.logs.gathering import traffic_in
 from planner.logs.growth import Growth, growth_of
 from planner.logs.hours import Hours, hours_of
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
@@ -34,6 +33,7 @@ from planner.logs.reading.tables import Reading
 from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
 from planner.logs.statistics import Rates, Swings, rates_of, swings_of
 from planner.logs.traffic import Traffic, traffic_of_requests
+from planner.logs.usage import traffic_in
 from solvers.backends.scratch import remove_stale, scratch_folder
 
 AGAIN_FRAC = 0.001

@@ -1,30 +1,75 @@
-"""Traffic of each workload in a log, without an engine: what forecasts of demand files and reviews are made from.
+"""Traffic of each workload in a log: requests go to whoever takes them, counts and metrics become traffic.
 
-Any log that `fleetplan demand` reads is read, through the same readers. Requests are counted by the minute, in whole
-numbers and bounded memory (24 bytes for a request that has an id); gaps between them and joint lengths, which need all
-requests at once, are left to the engine behind `fleetplan demand`.
+Forecasts of demand files and reviews are made from it without an engine, from any log that `fleetplan demand` reads and
+through the same readers. Requests are counted by the minute, in whole numbers and bounded memory (24 bytes for one that
+has an id); gaps between them and joint lengths, which need all requests at once, are left to the engine behind
+`fleetplan demand`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from planner.logs.counts import CountRows
+from planner.io.errors import input_error
+from planner.logs.counts import CountRows, traffic_of_counts
 from planner.logs.engine import MINUTE_US, MONDAY_US
-from planner.logs.gathering import traffic_in
 from planner.logs.lengths import Marginals
 from planner.logs.reading.ledger import DUPLICATE_IDS, Ledger
 from planner.logs.reading.presets import NAMED_BY_KEY
-from planner.logs.reading.requests import NO_ID, Log, Requests
+from planner.logs.reading.prometheus import Metrics
+from planner.logs.reading.requests import NO_ID, Counts, Log, Requests, repeated
 from planner.logs.reading.tables import Reading
-from planner.logs.traffic import MINUTE_S, Traffic, span_covered
+from planner.logs.traffic import MINUTE_S, Traffic, span_covered, traffic_of_counters
 
 SUMS = ("requests", "prompt", "output")
 MOST_CELLS = 2_000_000
 """minutes of workloads that wait to be added up"""
+
+
+def traffic_in(
+    log: Log,
+    where: Path | str,
+    take: Callable[[Requests], None],
+    taken: Callable[[bool], list[Traffic]],
+    counts: CountRows | None = None,
+) -> list[Traffic]:
+    """Traffic by key; raises InputError where a log holds nothing, or what does not go together.
+
+    Requests go to `take`, piece by piece; `taken` then says what traffic they make, with dates or without. Counts
+    go to `counts`, where that is given, and keep all of their keys.
+    """
+    rows = CountRows() if counts is None else counts
+    metrics = Metrics(log.by, log.ledger)
+    dated: set[bool] = set()
+    try:
+        for part in log.parts():
+            if isinstance(part, Requests):
+                take(part)
+                dated |= {part.dated} if len(part.time_us) else set()
+            elif isinstance(part, Counts):
+                rows.add(part)
+            else:
+                metrics.add(part)
+    except MemoryError:
+        remedy = "Give one row an hour, or leave out older rows"
+        raise input_error(where, "needs more memory than there is", remedy) from None
+    if len(dated) > 1:
+        raise input_error(where, "holds logs with dates and logs without", "Read them one by one")
+    filled = (("requests", dated), ("counts", len(rows.times)), ("metrics", metrics.first))
+    kinds = [name for name, some in filled if some]
+    if len(kinds) > 1:
+        raise input_error(where, f"holds {' and '.join(kinds)}", "They overlap: read one kind of them")
+    if metrics.first:
+        return traffic_of_counters(metrics.usable())
+    if len(rows.times):
+        return traffic_of_counts(rows, log.ledger, every_key=counts is not None) if rows.rows else []
+    if not dated:
+        raise input_error(where, "holds no request", "Check what was exported")
+    return taken(dated.pop())
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +91,8 @@ def read_usage_file(path: Path, only: frozenset[str] | None = None, columns: dic
     log = Log([path], Reading(columns or {}, naming=NAMED_BY_KEY), "workload")
     wanted = None if only is None else only | {""}
     minutes, counts = _Minutes(log.ledger, wanted), CountRows(wanted)
-    found = traffic_in(log, path, minutes.add, minutes.traffic, counts)
-    return Usage({t.name: t for t in found}, log.ledger, tuple(sorted({**minutes.keys, **counts.names["key"]})))
+    workloads = traffic_in(log, path, minutes.add, minutes.traffic, counts)
+    return Usage({t.name: t for t in workloads}, log.ledger, tuple(sorted({**minutes.keys, **counts.names["key"]})))
 
 
 @dataclass
@@ -96,10 +141,8 @@ class _Minutes:
 
     def traffic(self, dated: bool) -> list[Traffic]:
         """One for each workload, in the order of their names; the log begins and ends for all of them at once."""
-        import pandas as pd
-
         ids = np.concatenate([rows["id"] for rows in self.with_id])
-        again = pd.Series(ids, copy=False).duplicated(keep="last").to_numpy()
+        again = repeated(ids)
         self.ledger.leave_out_together(DUPLICATE_IDS, int(again.sum()), "by request id")
         at = len(ids)
         while self.with_id:  # from the end, so that they are given up one by one
@@ -113,7 +156,7 @@ class _Minutes:
         )  # fmt: skip
         first = int(covered[0] // MINUTE_S)
         size = max((self.last_us + shift_us) // MINUTE_US, int(-(-covered[1] // MINUTE_S)) - 1) - first + 1
-        found = []
+        workloads = []
         for name, key in sorted(self.keys.items()):
             own = places >> 32 == key
             if not own.any():
@@ -122,14 +165,14 @@ class _Minutes:
             minutes[:, (places[own] & 0xFFFFFFFF) + shift_us // MINUTE_US - first] = sums[own].T
             requests, prompt, output = minutes
             n, read, wrote = minutes.sum(axis=1).tolist()
-            found.append(
+            workloads.append(
                 Traffic(
                     name=name, models=(), step_s=MINUTE_S, start_s=first * MINUTE_S, requests=requests, covered=covered,
                     dated=dated, total=n, prompt_tokens=read, output_tokens=wrote, prompt_by_step=prompt,
                     output_by_step=output, lengths=Marginals.of_means(read, wrote, n),
                 )
             )  # fmt: skip
-        return found
+        return workloads
 
 
 ROW = np.dtype([("id", np.int64), ("key", np.int32), ("minute", np.int32), ("prompt", np.int32), ("output", np.int32)])

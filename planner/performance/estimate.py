@@ -15,9 +15,9 @@ from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.errors import input_error
 from planner.performance.calibration.correction import UNCORRECTED
-from planner.performance.calibration.errors import correction_of
+from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of
-from planner.performance.calibration.profile_files import read_profiles
+from planner.performance.calibration.profiles import read_profiles
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.length_spread import LengthSpread

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.case.case import Workload
 from planner.case.costs import forbids_smaller_apis, sells_a_smaller_model
 from planner.case.quality import QualityBasis, quality_of
-from planner.catalog.api_tiers import TIERS, Tier, tier_of_api, tier_of_model
+from planner.catalog.apis import TIERS, Tier, tier_of_api, tier_of_model
 from planner.catalog.names import sells
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan

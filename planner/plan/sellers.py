@@ -11,7 +11,7 @@ import numpy as np
 from planner.case.case import Case, Workload
 from planner.case.costs import holds, is_too_small, tokens_of
 from planner.case.vendors import cap_left_usd, vendor_usd
-from planner.catalog.api_prices import api_model, known_api_models
+from planner.catalog.apis import api_model, known_api_models
 from planner.catalog.entries import ApiModel
 from planner.catalog.names import bare_name, names_of_weights
 from planner.plan.account import account_of

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from planner.catalog import api_prices
+from planner.catalog import apis as api_prices
 from planner.catalog.engine_support import own_checkpoint, quantized_checkpoints
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
 from planner.catalog.model_config.entry import ModelEntry

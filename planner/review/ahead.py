@@ -11,7 +11,7 @@ from datetime import date
 
 from planner.case.case import Assumption, Case, Future, Workload
 from planner.case.dates import last_day_after
-from planner.case.demand.future.forecast_scenarios import NAMES, Factors, fan_of, last_day_beyond, named_scenarios
+from planner.case.demand.future.scenarios import NAMES, Factors, fan_of, last_day_beyond, named_scenarios
 from planner.case.demand.usage import LoggedHours
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import with_owned_offers

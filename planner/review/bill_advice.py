@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.review.bills.matching import NO_MACHINE
+from planner.review.bills.ledger import NO_MACHINE
 from planner.review.bills.records import BillReview
 from planner.review.records import ReviewItem
 

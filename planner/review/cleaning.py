@@ -1,6 +1,6 @@
 """What is odd in a usage log: named, counted and left out, never taken for demand and never for none.
 
-Hours and rows are odd by the rules of planner/logs/odd_hours.py; rows that cannot be read are missing. Rows are counted
+Hours and rows are odd by the rules of planner/logs/hours.py; rows that cannot be read are missing. Rows are counted
 for all of the log, hours for each workload.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.logs.odd_hours import CONFLICTING, DUPLICATE, KEPT, odd_hours, runs_of, usual_requests
+from planner.logs.hours import CONFLICTING, DUPLICATE, KEPT, odd_hours, runs_of, usual_requests
 from planner.logs.reading.ledger import DUPLICATE_IDS
 from planner.review.records import Finding, Kind
 from planner.review.usage_log import HOUR, UsageLog

@@ -13,7 +13,7 @@ from planner.case.costs import tokens_per_request
 from planner.case.demand.future.forecasting import Forecast, forecasts
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.explanations.relaxations import Infeasible
-from planner.io.time_zones import UTC
+from planner.io.units import UTC
 from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import plan_fleet
 from planner.plan.horizon.horizon_plan import HorizonPlan

@@ -19,7 +19,7 @@ from planner.case.demand.schema import DemandFile, PriceSpec
 from planner.case.demand.workload_schema import check_columns
 from planner.case.prices import usd_per_h
 from planner.catalog.entries import Offer
-from planner.catalog.importing.currencies import Rate, check_code, check_day
+from planner.catalog.importing.quotes import Rate, check_code, check_day
 from planner.checker import check_plan
 from planner.io.errors import Diagnostic, InputError, Problem, did_you_mean
 from planner.io.named_files import NamedFiles
@@ -27,10 +27,8 @@ from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import UsdBare
 from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
 from planner.plan.plan import Plan, read_plan
-from planner.review.bills.bill import Bill, read_bill
-from planner.review.bills.bill_spec import BillSpec, RateSpec, bill_spec
-from planner.review.bills.matching import NOT_OURS
-from planner.review.bills.prices import at_prices_of_bill
+from planner.review.bills.bill import Bill, BillSpec, RateSpec, at_prices_of_bill, bill_spec, read_bill
+from planner.review.bills.ledger import NOT_OURS
 from planner.review.bills.records import BillPrice
 from planner.review.holdings import CommittedSpec, HeldNext, held_next, planned_around
 from planner.review.period import PeriodSpec, Span, span_of

@@ -14,7 +14,7 @@ from planner.case.case import SAVINGS_PLAN, Case, Holding
 from planner.case.demand.future.holdings import beyond_quotas
 from planner.catalog.entries import TERM_MONTHS
 from planner.review.bills.bill import Bill
-from planner.review.bills.cents import ZERO
+from planner.review.bills.cells import ZERO
 from planner.review.bills.ledger import Commitment
 from planner.review.holdings import HeldNext
 from planner.review.records import SavingsPlanCover

@@ -10,7 +10,7 @@ import numpy as np
 from planner.case.demand.usage import FEWEST_HOURS, check_busiest
 from planner.io.errors import input_error
 from planner.io.formatting import counted
-from planner.io.time_zones import UTC
+from planner.io.units import UTC
 from planner.logs.hours import Clock
 from planner.logs.reading.ledger import Ledger
 from planner.logs.usage import read_usage_file

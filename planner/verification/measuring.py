@@ -1,24 +1,108 @@
-"""Latencies of the requests served, counted by the hour and held against what was promised."""
+"""Latencies of the requests served, counted by the hour and held against what was promised; and why hours miss it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from planner.case.case import HOURS_KEPT_FRAC, LatencyTarget, Workload
 from planner.verification.arrivals import HOURS
-from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
-from planner.verification.missed_hours import FEWEST, PoolHours, clearly_missed, missed_hour
-from planner.verification.records import Histogram, MissedHour, Percentiles, Promise, WorkloadServed
+from planner.verification.records import Histogram, MissedHour, Percentiles, Promise, Reason, WorkloadServed
 from planner.verification.sampling import EVERY_HOUR, Measured
+from planner.verification.steps import REFUSED, SERVED, SHED, UNFINISHED
 
+FEWEST = 20
+"""requests below which an hour is not judged by itself"""
+Z_CLEARLY = 1.645
+"""one-sided, 5%: about one in twenty of the hours that are exactly at their promise is taken for a miss at most"""
+MORE_THAN_PLANNED, PREEMPTED_FRAC, BUSY_FRAC = 1.08, 0.05, 0.9
+"""requests over planned ones, share of them that are preempted, and time in steps from which on they are the reason"""
+BUSIEST_MIN, IN_BUSIEST_FRAC = 15, 0.5
+"""the busiest minutes of an hour, and the share of its late requests that came in them if bursts are the reason"""
 WEEKDAYS = 5
 SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150
 """of latencies that are told apart, in steps of 2%"""
 EDGES = np.geomspace(SHORTEST_S, LONGEST_S, BINS + 1)
 DRAWN_EVERY = 10
 """steps that a picture joins"""
+
+
+@dataclass(frozen=True, eq=False)
+class PoolHours:
+    """What a pool did [hour of the week]."""
+
+    requests: np.ndarray
+    """that came"""
+    planned_requests: np.ndarray
+    replicas: np.ndarray
+    """that ran, mean"""
+    planned_replicas: np.ndarray
+    busy_s: np.ndarray
+    """time of replicas in steps"""
+    waiting: np.ndarray
+    """requests that no replica had begun when the hour began"""
+
+
+def clearly_missed(good: np.ndarray, count: np.ndarray, percentile: float) -> np.ndarray:
+    """Hours in which more requests are late than chance explains where each is in time with the promised probability.
+
+    The normal approximation of the binomial law with a correction for whole numbers: of 20 requests four must be late
+    to miss a promise for 95%, of 100 ten, of 10,000 537.
+    """
+    late = 1 - percentile
+    most = count * late + Z_CLEARLY * np.sqrt(count * late * percentile) + 0.5
+    missed: np.ndarray = (count >= FEWEST) & (count - good > most)
+    return missed
+
+
+def missed_hour(hour: int, good: np.ndarray, owed: np.ndarray, preempted: float, pool: PoolHours | None) -> MissedHour:
+    """An hour that misses; requests in time and owed are counted by the minute."""
+    count, kept = float(owed.sum()), float(good.sum())
+    of_hour = {} if pool is None else _of_hour(hour, pool)
+    busiest = np.argsort(-owed, kind="stable")[:BUSIEST_MIN]
+    in_busiest = float((owed - good)[busiest].sum()) / (count - kept)
+    peak = float(owed[busiest].mean() / max(owed.mean(), 1e-9))
+    reasons = {
+        "fewer replicas than planned": of_hour.get("replicas", 0.0) < of_hour.get("planned_replicas", 0.0) - 0.01,
+        "work was left over": of_hour.get("waiting", 0.0) > max(1.0, count / 60),
+        "more requests than planned": _is_more(
+            of_hour.get("pool_requests", 0.0), of_hour.get("planned_requests", math.inf)
+        ),
+        "KV memory ran out": preempted / count > PREEMPTED_FRAC,
+        "bursts": in_busiest > IN_BUSIEST_FRAC,
+        "replicas were busy": of_hour.get("busy_frac", 0.0) > BUSY_FRAC,
+        "requests are slow by themselves": True,
+    }
+    assert tuple(reasons) == get_args(Reason)
+    return MissedHour(
+        hour=hour,
+        requests=round(count),
+        within_frac=kept / count,
+        reason=next(reason for reason in get_args(Reason) if reasons[reason]),
+        preempted_frac=preempted / count,
+        busiest_minutes_ratio=peak,
+        **of_hour,
+    )
+
+
+def _of_hour(hour: int, pool: PoolHours) -> dict[str, float]:
+    replicas = float(pool.replicas[hour])
+    return {
+        "pool_requests": float(pool.requests[hour]),
+        "planned_requests": float(pool.planned_requests[hour]),
+        "replicas": replicas,
+        "planned_replicas": float(pool.planned_replicas[hour]),
+        "busy_frac": min(1.0, float(pool.busy_s[hour]) / (3600 * replicas)) if replicas else 0.0,
+        "waiting": float(pool.waiting[hour]),
+    }
+
+
+def _is_more(requests: float, planned: float) -> bool:
+    """Clearly more than planned, by more than chance."""
+    return requests > MORE_THAN_PLANNED * planned + 2 * math.sqrt(planned)
 
 
 class Ended(NamedTuple):
@@ -94,13 +178,13 @@ class Tally:
         weights = hours.weights
         counts = {name: int(n @ (weights > 0)) for name, n in self.counts.items() if name not in ("preempted", "kept")}
         owed = float(weights @ self.owed.sum(axis=1))
-        found, tokens = (float(weights @ row) for row in self.tokens)
+        cached, tokens = (float(weights @ row) for row in self.tokens)
         latency = {what: weights[:, None] * cells for what, cells in self.latency.items()}
         return WorkloadServed(
             name=self.w.name,
             **counts,
             preempted_frac=float(weights @ self.counts["preempted"]) / owed if owed else 0.0,
-            found_frac=found / tokens if tokens else 0.0,
+            found_frac=cached / tokens if tokens else 0.0,
             planned_found_frac=self.planned_found_frac,
             ttft=_percentiles(latency["TTFT"]),
             tpot=_percentiles(latency["TPOT"]),
@@ -152,11 +236,11 @@ class Tally:
     def _missed_hours(self, what: str, missed: np.ndarray, pool: PoolHours | None) -> tuple[MissedHour, ...]:
         """The worst first."""
         preempted = self.counts["preempted"]
-        told = [
+        hours = [
             missed_hour(h, self.within[what][h], self.owed[h], float(preempted[h]), pool)
             for h in np.flatnonzero(missed).tolist()
         ]
-        return tuple(sorted(told, key=lambda hour: hour.within_frac))
+        return tuple(sorted(hours, key=lambda hour: hour.within_frac))
 
 
 def _count(cells: np.ndarray, places: np.ndarray, weights: np.ndarray | None = None) -> None:

@@ -16,8 +16,8 @@ from planner.case.length_buckets import cut_of
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
 from planner.io.errors import input_error, listed, shown
-from planner.io.time_zones import UTC
-from planner.logs.reading.requests import NO_ID, Requests, open_logs
+from planner.io.units import UTC
+from planner.logs.reading.requests import Requests, open_logs, repeated
 from planner.logs.reading.tables import Reading
 from planner.logs.reuse import BLOCK_TOKENS
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
@@ -83,9 +83,7 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     if of_others:
         time_us, prompt, output, ids = (x[own] for x in (time_us, prompt, output, ids))
         blocks = blocks[own] if hashed else blocks
-    # The last of requests with one id counts.
-    again, named = np.zeros(len(ids), dtype=bool), np.flatnonzero(ids != NO_ID)
-    again[named] = pd.Series(ids[named]).duplicated(keep="last").to_numpy()
+    again = repeated(ids)
     time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
     order = np.argsort(time_us, kind="stable")
     time_us = time_us[order]

@@ -188,14 +188,14 @@ def _strata(requests: np.ndarray, number: int) -> np.ndarray:
     middle = (np.cumsum(requests) - requests / 2) / max(1e-9, float(requests.sum()))
     strata = np.minimum((number * middle).astype(int), number - 1)
     given, sizes = 0, [0]
-    found = np.zeros(len(requests), dtype=np.int64)
+    stratum = np.zeros(len(requests), dtype=np.int64)
     for k in range(len(requests)):
         if k and strata[k] != strata[k - 1] and sizes[-1] >= DRAWN and len(requests) - k >= DRAWN:
             given += 1
             sizes.append(0)
-        found[k] = given
+        stratum[k] = given
         sizes[-1] += 1
-    return found
+    return stratum
 
 
 def _drawn(order: np.ndarray, strata: np.ndarray, certain: list[int], rng: np.random.Generator) -> list[int]:

@@ -15,11 +15,10 @@ from planner.io.formatting import counted
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
-from planner.verification import engine
+from planner.verification import engine, steps
 from planner.verification.arrivals import HOURS, slots_of_week, swings
 from planner.verification.block_cache import NO_BLOCKS, joined
-from planner.verification.measuring import Ended, Tally
-from planner.verification.missed_hours import PoolHours
+from planner.verification.measuring import Ended, PoolHours, Tally
 from planner.verification.records import DeploymentServed, HoursServed, Verification, WorkloadServed
 from planner.verification.request_logs import RequestSource
 from planner.verification.sampling import MOST_REQUESTS, WARM_UP_MIN, Schedule, Stretch, shared_out
@@ -91,8 +90,8 @@ def verify_plan(
         if not keep_partial:
             raise
         stopped = why_stopped(stop)
-    found = {name: result for fleet in fleets for name, result in fleet.results().items()}
-    workloads = tuple(found[s.w.name] if s.w.name in found else Tally(s.w).result() for s in view.served)
+    tallied = {name: result for fleet in fleets for name, result in fleet.results().items()}
+    workloads = tuple(tallied[s.w.name] if s.w.name in tallied else Tally(s.w).result() for s in view.served)
     hours = tuple(fleet.hours() for fleet in fleets)
     return Verification(
         plan=plan.name,
@@ -173,8 +172,8 @@ class _Pool:
 
     def schedule_within(self, most: float) -> None:
         """Choose the hours to serve; a log is served whole."""
-        load = sum((np.array(m.told.load_by_slot) for m in self.machines), np.zeros(len(self.view.slots)))
-        replicas = sum((running(m.told, 1.0) for m in self.machines), np.zeros(len(load)))
+        load = sum((np.array(m.deployed.load_by_slot) for m in self.machines), np.zeros(len(self.view.slots)))
+        replicas = sum((running(m.deployed, 1.0) for m in self.machines), np.zeros(len(load)))
         stress = (load / np.maximum(replicas, 1))[self.traffic.week]
         warm_up = int(np.clip(np.ceil(self.traffic.remembered_min / WARM_UP_MIN), 1, 4)) * WARM_UP_MIN
         most = np.inf if self.traffic.log is not None else most * (1 + 1e-9)
@@ -256,7 +255,7 @@ class _Pool:
             requests=sum((tally.counts["requests"] for tally in self.tallies), np.zeros(HOURS)),
             planned_requests=self.traffic.planned,
             replicas=sum((machine.replicas_by_hour() for machine in self.machines), np.zeros(HOURS)),
-            planned_replicas=sum((running(m.told, 1.0)[m.week] for m in self.machines), np.zeros(HOURS)),
+            planned_replicas=sum((running(m.deployed, 1.0)[m.week] for m in self.machines), np.zeros(HOURS)),
             busy_s=sum((machine.busy_s for machine in self.machines), np.zeros(HOURS)),
             waiting=self.waiting,
         )
@@ -295,8 +294,8 @@ def _elsewhere(a: Arrived) -> Ended:
     """Requests that go to no deployment."""
     some = np.flatnonzero(a.place < ON_GPUS)
     place = a.place[some]
-    state = np.where(place == PLANNED_SHED, engine.SHED, engine.UNFINISHED)
-    state = np.where(place == TURNED_AWAY, engine.REFUSED, state).astype(np.int8)
+    state = np.where(place == PLANNED_SHED, steps.SHED, steps.UNFINISHED)
+    state = np.where(place == TURNED_AWAY, steps.REFUSED, state).astype(np.int8)
     return _unserved(a, some, state, on_api=place == ON_API, hosted=np.zeros(len(some), dtype=bool))
 
 
@@ -333,17 +332,17 @@ class _Served:
         self,
         view: PlanAccount,
         pool: PoolPlan,
-        told: DeploymentPlan,
+        deployed: DeploymentPlan,
         week: np.ndarray,
         options: ServeOptions,
         rng: np.random.Generator,
         traffic: Traffic,
     ) -> None:
-        self.pool, self.told, self.week, self.options, self.traffic = pool, told, week, options, traffic
-        d, case = told.deployment, view.case
+        self.pool, self.deployed, self.week, self.options, self.traffic = pool, deployed, week, options, traffic
+        d, case = deployed.deployment, view.case
         self.settings = engine_settings(view.plan, pool, d)
         self.router = ROUTERS[_router(view.plan, options)]
-        self.capacity = _capacity(view, told, week, options, rng)
+        self.capacity = _capacity(view, deployed, week, options, rng)
         members = view.members(pool)
         plain = machine_for(case, d.variant)
         _, correction = measured_for(case, plain, d.variant)
@@ -386,12 +385,12 @@ class _Served:
         if self.simulation.cache is not None:
             parts = [(a.blocks, i) for a, i in zip(arrived, own, strict=True)]
             blocks = joined(parts, order, self.traffic.block_tokens)
-        self.simulation.add(engine.Requests(*(x[order] for x in columns)), blocks)
+        self.simulation.add(steps.Requests(*(x[order] for x in columns)), blocks)
         member = np.repeat(np.arange(len(arrived), dtype=np.int16), [len(i) for i in own])
         self.member = np.concatenate([self.member, member[order]])
         self.arrival_s = np.concatenate([self.arrival_s, of("arrival_s")[order]])
         self.crowded_out += len(let_in) if crowded else 0
-        state, refused = engine.UNFINISHED if crowded else engine.REFUSED, []
+        state, refused = steps.UNFINISHED if crowded else steps.REFUSED, []
         begin = np.cumsum([0, *(len(i) for i in own)])
         for m, (a, i) in enumerate(zip(arrived, own, strict=True)):
             some = i[~takes[begin[m] : begin[m + 1]]]
@@ -402,17 +401,19 @@ class _Served:
     def take_ended(self, members: int, everybody: bool) -> list[Ended]:
         """Requests that are done, of each member; or all that are there, in which case nothing goes on."""
         ended, requests, outcome = self.simulation.take_ended()
-        found = [self._ended(ended, requests, outcome, m) for m in range(members)]
+        ended_by_member = [self._ended(ended, requests, outcome, m) for m in range(members)]
         kept = np.ones(len(self.member), dtype=bool)
         kept[ended] = False
         self.member, self.arrival_s = self.member[kept], self.arrival_s[kept]
         if everybody:
             left = self.simulation
             rest = [self._ended(np.arange(len(left)), left.requests, left.outcome, m) for m in range(members)]
-            found = [Ended(*map(np.concatenate, zip(a, b, strict=True))) for a, b in zip(found, rest, strict=True)]
-        return found
+            ended_by_member = [
+                Ended(*map(np.concatenate, zip(a, b, strict=True))) for a, b in zip(ended_by_member, rest, strict=True)
+            ]
+        return ended_by_member
 
-    def _ended(self, places: np.ndarray, requests: engine.Requests, outcome: engine.Outcome, member: int) -> Ended:
+    def _ended(self, places: np.ndarray, requests: steps.Requests, outcome: steps.Outcome, member: int) -> Ended:
         mine = self.member[places] == member
         here = np.ones(int(mine.sum()), dtype=bool)
         return Ended(
@@ -433,7 +434,7 @@ class _Served:
 
     def hours_under_way(self) -> np.ndarray:
         """Hours of the week in which requests were let in that are not done."""
-        unfinished = self.simulation.outcome.state == engine.UNFINISHED
+        unfinished = self.simulation.outcome.state == steps.UNFINISHED
         return np.unique((self.simulation.requests.arrival_s[unfinished] // 3600).astype(int)) % HOURS
 
     def end(self, hours: range) -> None:
@@ -461,14 +462,14 @@ class _Served:
 
     def result(self, weights: np.ndarray) -> DeploymentServed:
         there = weights > 0
-        replicas = running(self.told, self.options.replica_frac)[self.week] * there
-        load = np.array(self.told.load_by_slot)[self.week]
+        replicas = running(self.deployed, self.options.replica_frac)[self.week] * there
+        load = np.array(self.deployed.load_by_slot)[self.week]
         there_s = 3600 * float(weights @ replicas)
         # Replicas that go finish their work when they do not count any more.
         busy_s = float(weights @ np.minimum(self.busy_s, 3600 * replicas))
         return DeploymentServed(
             pool=self.pool.key,
-            deployment=self.told.deployment.key,
+            deployment=self.deployed.deployment.key,
             requests=int(self.requests[there].sum()),
             mean_replicas=float(weights @ replicas / weights.sum()) if there.any() else 0.0,
             peak_replicas=int(replicas.max()),
@@ -479,10 +480,10 @@ class _Served:
 
 def busy_within(busy_s: np.ndarray, hours: range) -> np.ndarray:
     """Time in steps in some hours [hour]; what is left over after the last of them is done in another time."""
-    found = np.zeros(len(hours))
+    seconds = np.zeros(len(hours))
     of_hours = busy_s[hours.start : hours.stop]
-    found[: len(of_hours)] = of_hours
-    return found
+    seconds[: len(of_hours)] = of_hours
+    return seconds
 
 
 def _resident_tokens(s: Served, in_blocks: bool) -> float:
@@ -496,32 +497,32 @@ def planned_found_frac(view: PlanAccount, s: Served) -> float:
     pool = view.plan.pool_of(s.w.name)
     members = view.members(pool)
     start = sum(len(other.w.buckets) for other in members[: members.index(s)])
-    found = tokens = 0.0
-    for k, told in enumerate(pool.deployments):
+    cached = tokens = 0.0
+    for k, deployed in enumerate(pool.deployments):
         carried = [view.a_month(view.carried(pool, k)[:, start + b]) for b in range(len(s.w.buckets))]
-        cache = told.deployment.prefix_cache
+        cache = deployed.deployment.prefix_cache
         more = cache.found_fracs[members.index(s)] - s.seen.shared_found_frac if cache is not None else 0.0
         for rate, b in zip(carried, s.w.buckets, strict=True):
             tokens += rate * b.input_tokens
-            found += rate * (s.seen.cached_tokens(b.input_tokens) + more * b.input_tokens)
-    return found / tokens if tokens else 0.0
+            cached += rate * (s.seen.cached_tokens(b.input_tokens) + more * b.input_tokens)
+    return cached / tokens if tokens else 0.0
 
 
-def running(told: DeploymentPlan, replica_frac: float) -> np.ndarray:
+def running(deployed: DeploymentPlan, replica_frac: float) -> np.ndarray:
     """Replicas that run [slot]."""
-    return np.ceil(replica_frac * np.array(told.replicas_by_slot) - 1e-9).astype(np.int64)
+    return np.ceil(replica_frac * np.array(deployed.replicas_by_slot) - 1e-9).astype(np.int64)
 
 
 def _capacity(
-    view: PlanAccount, told: DeploymentPlan, week: np.ndarray, options: ServeOptions, rng: np.random.Generator
+    view: PlanAccount, deployed: DeploymentPlan, week: np.ndarray, options: ServeOptions, rng: np.random.Generator
 ) -> engine.Capacity:
     """Replicas by the hour, less what a reclaim or a failure takes until a new one has started."""
-    planned = running(told, options.replica_frac)[week]
+    planned = running(deployed, options.replica_frac)[week]
     planned = np.concatenate([planned, planned])  # what waits at the end of the week is done in the next
-    spot = np.maximum(0, np.array(told.replicas_by_slot) - np.array(told.firm_replicas_by_slot))[week]
-    cuts = [(engine.RECLAIMED, -(-spot // max(1, told.deployment.spot_zones)))] * options.reclaims
+    spot = np.maximum(0, np.array(deployed.replicas_by_slot) - np.array(deployed.firm_replicas_by_slot))[week]
+    cuts = [(engine.RECLAIMED, -(-spot // max(1, deployed.deployment.spot_zones)))] * options.reclaims
     cuts += [(engine.FAILED, np.minimum(planned[:HOURS], 1))] * options.failures
-    down_s = _start_up_s(view, told)
+    down_s = _start_up_s(view, deployed)
     events: list[tuple[float, int, int]] = [(3600.0 * h, engine.DRAINED, 0) for h in range(len(planned))]
     for change, taken in cuts:
         busy = np.flatnonzero(np.minimum(taken, planned[:HOURS])[: 24 * options.days] > 0)
@@ -551,6 +552,6 @@ def _replicas_over_time(planned: np.ndarray, events: list[tuple[float, int, int]
     return engine.Capacity(np.array(times), np.array(counts), np.array(changes))
 
 
-def _start_up_s(view: PlanAccount, told: DeploymentPlan) -> float:
-    d = told.deployment
+def _start_up_s(view: PlanAccount, deployed: DeploymentPlan) -> float:
+    d = deployed.deployment
     return max(60.0, start_s(view.case, d.model, d.quantization))

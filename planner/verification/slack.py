@@ -31,21 +31,21 @@ def slack_of(
         on_progress(f"trying load {change.load:.2f} on {change.replica_frac:.0%} of the replicas", 0.0)
         return verify_plan(plan, change, log=log).kept
 
-    one_replica = all(max(told.replicas_by_slot) <= 1 for pool in plan.pools for told in pool.deployments)
+    one_replica = all(max(deployed.replicas_by_slot) <= 1 for pool in plan.pools for deployed in pool.deployments)
     on_progress("trying load 1.00 on 100% of the replicas", 0.0)
     as_planned = verify_plan(plan, replace(trial, load=1.0), log=log)
     busy = _busy_frac(as_planned)
     if not as_planned.kept:
         return Slack(holds_beyond=False, days=DAYS, one_replica=one_replica, busy_frac=busy)
     load = _last(lambda x: holds(replace(trial, load=x)), 1.0, MOST_LOAD)
-    found = Slack(
+    slack = Slack(
         holds_to_load=load, holds_beyond=load >= MOST_LOAD, one_replica=one_replica, busy_frac=busy, days=DAYS
     )
     if one_replica:
-        return found
+        return slack
     share = _last(lambda x: holds(replace(trial, load=1.0, replica_frac=1 - x)), 0.0, 1 - FEWEST_REPLICAS)
     usd, gpu_hours = _spare(plan, 1 - share)
-    return found.model_copy(
+    return slack.model_copy(
         update={
             "smallest_fleet_frac": 1 - share,
             "spare_usd_per_month": usd,
@@ -79,9 +79,9 @@ def _spare(plan: Plan, replica_frac: float) -> tuple[float, float]:
         paid = a_month(line.instances_by_slot) * line.gpus_per_instance
         gpu_h[line.offer] = gpu_h.get(line.offer, 0.0) + paid
     spare = spare_h = 0.0
-    for told in (d for pool in plan.pools for d in pool.deployments):
-        d = told.deployment
-        fewer = np.array(told.replicas_by_slot) - running(told, replica_frac)
+    for deployed in (d for pool in plan.pools for d in pool.deployments):
+        d = deployed.deployment
+        fewer = np.array(deployed.replicas_by_slot) - running(deployed, replica_frac)
         of_gpus = a_month(fewer) * d.gpus_per_replica
         spare_h += of_gpus
         if gpu_h.get(d.offer):

@@ -162,11 +162,11 @@ class Traffic:
         return max(sum(b.share_frac * b.input_tokens for b in s.seen.buckets) for s in self.members) / self.block_tokens
 
     def _let_in(self, k: int, hour: int, part: int) -> Arrived:
-        own = self._came(k, hour, part)
+        own = self._arrived(k, hour, part)
         if not self.members[k].told.moves:
             return own
         begin, end = (3600.0 * (hour + (part + more) / self.parts) for more in (0, 1))
-        several = [own, *(self._came(k, hour - h, part) for h in self._later_h(k, hour))]
+        several = [own, *(self._arrived(k, hour - h, part) for h in self._later_h(k, hour))]
         inside = [np.flatnonzero((a.let_in_s >= begin) & (a.let_in_s < end)) for a in several]
         let_in = np.concatenate([a.let_in_s[i] for a, i in zip(several, inside, strict=True)])
         order = np.argsort(let_in, kind="stable")
@@ -184,7 +184,7 @@ class Traffic:
         later = ((m.from_slot, (slots[m.to_slot].hour - slots[m.from_slot].hour) % 24) for m in moves)
         return sorted({h for from_slot, h in later if h and self.week[(hour - h) % HOURS] == from_slot})
 
-    def _came(self, k: int, hour: int, part: int) -> Arrived:
+    def _arrived(self, k: int, hour: int, part: int) -> Arrived:
         """Requests that came in a part of an hour, whenever they are let in."""
         s, rng = self.members[k], self._rng(k, hour % HOURS, part)
         minutes = 60 // self.parts
@@ -216,7 +216,7 @@ def ways_of(view: PlanAccount, s: Served) -> dict[int, np.ndarray]:
     """Shares of a workload's requests that the plan sends one way or another [slot, bucket]; the rest has no entry."""
     demand = np.array(s.demand)
     ways = {ON_API: s.told.api_flows, PLANNED_SHED: s.told.shed_flows}
-    ways |= {k + 1: told for k, told in enumerate(s.told.deployment_flows)}
+    ways |= {k + 1: flows for k, flows in enumerate(s.told.deployment_flows)}
     if not view.plan.pool_of(s.w.name).deployments:
         return {ON_API: np.ones_like(demand)}
     return {

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.verification import engine
-from planner.verification.engine import Capacity, Outcome, Requests
+from planner.verification.engine import Capacity
 from planner.verification.step_times import StepTimes
+from planner.verification.steps import Outcome, Requests
 
 
 def constant_step(seconds: float, sequences: int) -> StepTimes:

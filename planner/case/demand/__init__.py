@@ -1,1 +1,1 @@
-"""A demand file becomes a case: its schema, its loading and its diagnostics."""
+"""A demand file becomes a case: its schema, its loading and its mistakes."""

@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from planner.case.case import Case, Workload
-from planner.case.demand.diagnostics import Diagnostics
-from planner.case.demand.future.amendments import AmendmentReader, CaseOn
+from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check_price_steps, offers_at
 from planner.case.demand.future.load_future import as_planned, future_fields
-from planner.case.demand.future.price_steps import check_price_steps, offers_at
 from planner.case.demand.future.scenarios import ScenarioReader
-from planner.case.demand.load_levers import Surroundings
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
-from planner.case.demand.load_workloads import WorkloadReader
+from planner.case.demand.load_workloads import Surroundings, WorkloadReader
+from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.owned import with_owned_offers
-from planner.catalog import api_prices
+from planner.catalog import apis as api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.names import unknown_model
 from planner.catalog.profile import Profile
@@ -29,9 +27,9 @@ from planner.io.errors import InputError, close_match, did_you_mean, shown
 from planner.io.errors import Path as Keys
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
-from planner.io.time_zones import is_time_zone
+from planner.io.units import is_time_zone
 from planner.io.validation import validate
-from planner.performance.calibration.profile_files import read_profiles
+from planner.performance.calibration.profiles import read_profiles
 
 DEFAULT_PROVIDERS = ("aws",)
 HOME_REGIONS = {"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1", "oci": "us-ashburn-1"}
@@ -64,14 +62,14 @@ class _Loader:
         self.document = document
         self.files = files
         self.default_name = default_name
-        self.found = Diagnostics(document)
+        self.notes = Notes(document)
 
     def case(self) -> Case:
         try:
             spec = validate(DemandFile, self.document)
         except InputError as error:
             self._unknown_names()
-            raise InputError([*error.diagnostics, *self.found.diagnostics]) from None
+            raise InputError([*error.diagnostics, *self.notes.mistakes]) from None
         case, reader = self._read(spec, with_future=True)
         if case.future is not None and reader is not None:
 
@@ -81,9 +79,9 @@ class _Loader:
                 return other._on_days(other._read(other_spec, with_future=False)[0], other_spec)
 
             scenarios = AmendmentReader(reader, self._on_days(case, spec), changed).amended(case.future.scenarios)
-            if self.found.diagnostics:
-                raise InputError(self.found.diagnostics)
-            assumptions = tuple(self.found.assumptions)
+            if self.notes.mistakes:
+                raise InputError(self.notes.mistakes)
+            assumptions = tuple(self.notes.assumptions)
             future = case.future.model_copy(update={"scenarios": scenarios})
             case = case.model_copy(update={"future": future, "assumptions": assumptions})
         return as_planned(with_owned_offers(case), spec)
@@ -111,31 +109,31 @@ class _Loader:
         around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
         zone = spec.time_zone if spec.time_zone is None or is_time_zone(spec.time_zone) else None
         names = frozenset(w.name for w in spec.workloads)
-        reader = WorkloadReader(around, self.files, self.found, names, zone)
+        reader = WorkloadReader(around, self.files, self.notes, names, zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
         menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
-        limits = limits_of(spec, catalog, workloads, offers, apis, self.found)
+        limits = limits_of(spec, catalog, workloads, offers, apis, self.notes)
         engine = self._engine(spec, catalog)
-        engineers = engineers_usd_per_month(spec.policy, self.found)
-        start = start_of(spec.policy, purchase, self.found)
-        tenancy = tenancy_of(spec.policy, workloads, self.found)
-        cache_costs = cache_costs_of(spec.policy, workloads, self.found)
+        engineers = engineers_usd_per_month(spec.policy, self.notes)
+        start = start_of(spec.policy, purchase, self.notes)
+        tenancy = tenancy_of(spec.policy, workloads, self.notes)
+        cache_costs = cache_costs_of(spec.policy, workloads, self.notes)
         self._menu_assumptions(spec, purchase, offers)
 
-        def read(w: WorkloadSpec, k: int, found: Diagnostics) -> Workload:
-            return WorkloadReader(around, self.files, found, names, zone).workload(w, k)
+        def read(w: WorkloadSpec, k: int, notes: Notes) -> Workload:
+            return WorkloadReader(around, self.files, notes, names, zone).workload(w, k)
 
-        check_price_steps(spec, offers, self.found)
+        check_price_steps(spec, offers, self.notes)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         on_menu = {g: catalog.gpus[g] for g in gpus_used}
         menu = (on_menu, offers, catalog.offers)
-        scenarios = ScenarioReader(spec, workloads, reader.logged, menu, read, self.found) if with_future else None
-        future = future_fields(spec, catalog, offers, limits, scenarios, self.found)
+        scenarios = ScenarioReader(spec, workloads, reader.logged, menu, read, self.notes) if with_future else None
+        future = future_fields(spec, catalog, offers, limits, scenarios, self.notes)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
-            self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
-        if self.found.diagnostics:
-            raise InputError(self.found.diagnostics)
+            self.notes.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
+        if self.notes.mistakes:
+            raise InputError(self.notes.mistakes)
         case = Case(
             name=spec.name or self.default_name,
             workloads=workloads,
@@ -157,7 +155,7 @@ class _Loader:
             tenancy=tenancy,
             start=start,
             engineers_usd_per_month=engineers,
-            assumptions=tuple(self.found.assumptions),
+            assumptions=tuple(self.notes.assumptions),
             time_zone=spec.time_zone,
             **future,
         )
@@ -173,13 +171,13 @@ class _Loader:
             open_to = [f"{p} {region}" for p, region in places if p in HOME_REGIONS or p in several]
             why = "no region was named" if menu.providers else "no provider or region was named"
             if open_to:
-                self.found.assume("menu.regions", ", ".join(open_to), why)
+                self.notes.assume("menu.regions", ", ".join(open_to), why)
         if menu.purchase is None:
-            self.found.assume(
+            self.notes.assume(
                 "menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them"
             )
         if menu.gpus is None:
-            self.found.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
+            self.notes.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
 
     # -- catalog and prices -------------------------------------------------------------------------------
 
@@ -191,7 +189,7 @@ class _Loader:
             known = sorted({getattr(o, name) for o in catalog.offers.values()})
             for k, value in enumerate(given or ()):
                 if value not in known:
-                    self.found.complain(
+                    self.notes.complain(
                         ("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known)
                     )
         offers = {key: self._with_known_gpu(key, offer, catalog) for key, offer in sorted(catalog.offers.items())}
@@ -207,13 +205,13 @@ class _Loader:
             if not keys:
                 on_menu = sorted({key.split("@")[0] for key in chosen})
                 message = f"no instance on the menu is called {shown(name, 60)}"
-                self.found.complain(("prices", name), message, did_you_mean(name, on_menu))
+                self.notes.complain(("prices", name), message, did_you_mean(name, on_menu))
         for key in chosen:
             for name, keys in matched_prices.items():
                 if key in keys:
                     chosen[key] = repriced(chosen[key], spec.prices[name], self.document.file)
-        if not chosen and not self.found.diagnostics:
-            self.found.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
+        if not chosen and not self.notes.mistakes:
+            self.notes.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
 
     def _upfront_prices(self, purchase: tuple[str, ...], offers: dict[str, Offer]) -> None:
@@ -221,13 +219,13 @@ class _Loader:
         for k, term in enumerate(purchase):
             if term.endswith("-upfront") and offers and not any(term in o.prices.upfront() for o in offers.values()):
                 remedy = f"Give one under 'prices', as {term.replace('-', '_')}: {{upfront: $200k, per_hour: $10/h}}"
-                self.found.complain(("menu", "purchase", k), f"no instance has a price for '{term}'", remedy)
+                self.notes.complain(("menu", "purchase", k), f"no instance has a price for '{term}'", remedy)
 
     def _with_known_gpu(self, key: str, offer: Offer, catalog: Catalog) -> Offer:
         """The offer with its GPU by the catalog's name, which may have been written as an alias."""
         gpu = find(offer.gpu, catalog.gpus)
         if gpu is None:
-            self.found.unknown(("catalog", "offers", key, "gpu"), "GPU", offer.gpu, names_of(catalog.gpus))
+            self.notes.unknown(("catalog", "offers", key, "gpu"), "GPU", offer.gpu, names_of(catalog.gpus))
             return offer
         return offer if gpu == offer.gpu else offer.model_copy(update={"gpu": gpu})
 
@@ -255,31 +253,31 @@ class _Loader:
                 name = choice.get("name") if isinstance(choice, dict) else choice
                 if isinstance(name, str) and find(name, catalog.models) is None:
                     remedy = unknown_model(name, catalog.models)
-                    self.found.unknown(("workloads", k, "models", m), "model", name, (), remedy)
+                    self.notes.unknown(("workloads", k, "models", m), "model", name, (), remedy)
 
     def _unique_names(self, spec: DemandFile) -> None:
         seen: dict[str, int] = {}
         for k, w in enumerate(spec.workloads):
             if w.name in seen:
                 message = f"'{w.name}' is the name of workload {seen[w.name] + 1} too"
-                self.found.complain(("workloads", k, "name"), message, "Give each workload its own name")
+                self.notes.complain(("workloads", k, "name"), message, "Give each workload its own name")
             seen.setdefault(w.name, k)
 
     def _names(self, given: Any, entries: Any, what: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
-        found = []
+        keys = []
         for k, name in enumerate(given or ()):
             key = find(name, entries) if isinstance(name, str) else None
             if key is None and isinstance(name, str):
-                self.found.unknown((*path, k), what, name, names_of(entries))
-            elif key is not None and key not in found:
-                found.append(key)
-        return tuple(found)
+                self.notes.unknown((*path, k), what, name, names_of(entries))
+            elif key is not None and key not in keys:
+                keys.append(key)
+        return tuple(keys)
 
     def _quantizations(self, spec: DemandFile, catalog: Catalog) -> tuple[str, ...]:
         given = self._names(spec.menu.quantizations, catalog.quantizations, "quantization", ("menu", "quantizations"))
         if spec.menu.quantizations is None:
             given = tuple(name for name, scheme in catalog.quantizations.items() if scheme.by_default)
-            self.found.assume("menu.quantizations", ", ".join(given), "none were named; the quality limit decides")
+            self.notes.assume("menu.quantizations", ", ".join(given), "none were named; the quality limit decides")
         return given
 
     def _apis(self, spec: DemandFile, catalog: Catalog) -> dict[str, ApiModel]:
@@ -299,7 +297,7 @@ class _Loader:
         if entry is None:
             known = [*catalog.apis, *api_prices.known_api_models()]
             remedy = did_you_mean(name, known) or "Write provider/model: openai/gpt-4o-mini"
-            self.found.complain(path, f"there is no API model {shown(name, 60)} with a price per token", remedy)
+            self.notes.complain(path, f"there is no API model {shown(name, 60)} with a price per token", remedy)
         return entry
 
     def _profiles(self, spec: DemandFile, catalog: Catalog) -> tuple[Profile, ...]:
@@ -309,7 +307,7 @@ class _Loader:
     def _engine(self, spec: DemandFile, catalog: Catalog) -> str:
         key = find(spec.menu.engine, catalog.engines)
         if key is None:
-            self.found.unknown(("menu", "engine"), "engine", spec.menu.engine, names_of(catalog.engines))
+            self.notes.unknown(("menu", "engine"), "engine", spec.menu.engine, names_of(catalog.engines))
         return key or DEFAULT_ENGINE
 
 

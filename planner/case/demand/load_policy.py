@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from planner.case.case import LEAST_REQUESTS, CacheCosts, ColdStart, Limits, Tenancy, Workload
-from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec
 from planner.case.vendors import VENDOR_KINDS, Vendor, vendors_of_api, vendors_of_offer
@@ -33,7 +33,7 @@ def shipped_cache_costs() -> dict[str, CacheCost]:
 
 def limits_of(
     spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, ...], offers: dict[str, Offer],
-    apis: dict[str, ApiModel], found: Diagnostics,
+    apis: dict[str, ApiModel], notes: Notes,
 ) -> Limits:  # fmt: skip
     """What the policy allows; `apis` are those of the menu and those that it is compared with."""
     policy = spec.policy
@@ -41,7 +41,7 @@ def limits_of(
     for name, most in policy.max_gpus.items():
         key = find(name, catalog.gpus)
         if key is None:
-            found.unknown(("policy", "max_gpus", name), "GPU", name, names_of(catalog.gpus))
+            notes.unknown(("policy", "max_gpus", name), "GPU", name, names_of(catalog.gpus))
         else:
             max_gpus[key] = most
     max_instances: dict[str, int] = {}
@@ -49,19 +49,19 @@ def limits_of(
         keys = offers_called(name, offers)
         if not keys:
             message = f"no instance on the menu is called {shown(name, 60)}"
-            found.complain(("policy", "max_instances", name), message, did_you_mean(name, offers))
+            notes.complain(("policy", "max_instances", name), message, did_you_mean(name, offers))
         max_instances |= dict.fromkeys(keys, most)
     if policy.min_replicas is None:
-        found.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+        notes.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
     min_replicas = policy.min_replicas or DEFAULT_MIN_REPLICAS
     spread = min_replicas > 1 and policy.spread is not False
     if spread and policy.spread is None and any(offer.gpus > 1 for offer in offers.values()):
-        found.assume("policy.spread", "true", "replicas that all stand on one instance fail together")
+        notes.assume("policy.spread", "true", "replicas that all stand on one instance fail together")
     if policy.routing is None:
         why = "each request goes to the replica with the fewest in flight, as vLLM's router, llm-d and Envoy can do"
         if any(w.caching.prefix_reuse is not None for w in spec.workloads):
             why += "; it finds prefixes by chance only: write prefix-aware if your gateway knows where they are"
-        found.assume("policy.routing", LEAST_REQUESTS, why)
+        notes.assume("policy.routing", LEAST_REQUESTS, why)
     return Limits(
         budget_usd_per_month=policy.budget_usd_per_month,
         max_gpus=max_gpus,
@@ -77,10 +77,10 @@ def limits_of(
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
         smaller_apis_forbidden=True if policy.smaller_apis == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
-        vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
+        vendor_usd_per_month=_vendor_costs(policy, offers, apis, notes),
         new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,
         least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
-        vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, found),
+        vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, notes),
         new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
 
@@ -93,7 +93,7 @@ def _parallelism(spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, 
 
 
 def _vendor_caps(
-    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
+    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], notes: Notes
 ) -> dict[str, float] | None:
     """What each vendor with a cap may be paid a month; one that is named has its own, whatever its kind has."""
     given = policy.vendors.max_usd_per_month
@@ -103,7 +103,7 @@ def _vendor_caps(
         if name not in known:
             message = f"nobody on the menu is called {shown(name, 60)}"
             remedy = did_you_mean(name, known) or f"There are {', '.join(known)}"
-            found.complain(("policy", "vendors", "max_usd_per_month", name), message, remedy)
+            notes.complain(("policy", "vendors", "max_usd_per_month", name), message, remedy)
     caps = {}
     for (kind, vendor), names in named.items():
         own = [most for name, most in given.items() if name in names]
@@ -120,7 +120,7 @@ def _names_of_vendors(offers: dict[str, Offer], apis: dict[str, ApiModel]) -> di
 
 
 def _vendor_costs(
-    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
+    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], notes: Notes
 ) -> dict[str, float] | None:
     """The fixed cost of every vendor that is named and not there anyway; None where there is none."""
     named = _names_of_vendors(offers, apis)
@@ -128,31 +128,31 @@ def _vendor_costs(
     for k, name in enumerate(policy.vendors.have):
         if name not in known:
             message = f"nobody on the menu is called {shown(name, 60)}"
-            found.complain(("policy", "vendors", "have", k), message, did_you_mean(name, known))
+            notes.complain(("policy", "vendors", "have", k), message, did_you_mean(name, known))
     have, costs = set(policy.vendors.have), dict(policy.vendors.fixed_usd_per_month)
     charged = [vendor for vendor, names in named.items() if costs[vendor[0]] and not names & have]
     return {f"{kind} {name}": costs[kind] for kind, name in charged} or None
 
 
-def engineers_usd_per_month(policy: PolicySpec, found: Diagnostics) -> float:
+def engineers_usd_per_month(policy: PolicySpec, notes: Notes) -> float:
     team = policy.engineers
     if team is None:
-        found.assume("policy.engineers", "none", "no cost of the people who run it is counted")
+        notes.assume("policy.engineers", "none", "no cost of the people who run it is counted")
         return 0.0
     return team.count * team.usd_per_year / 12
 
 
-def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Diagnostics) -> ColdStart:
+def start_of(policy: PolicySpec, purchase: tuple[str, ...], notes: Notes) -> ColdStart:
     """How long capacity takes to start."""
     if policy.startup is None:
         why = "from the order of an instance to a machine that can load a model; it is paid for"
-        found.assume("policy.startup", f"{DEFAULT_STARTUP_S / 60:g} min", why)
+        notes.assume("policy.startup", f"{DEFAULT_STARTUP_S / 60:g} min", why)
     if "spot" in purchase:
         why = (
             f"as stored: 16-bit where no quantized checkpoint is known; what takes over {SPOT_WITHIN_S / 60:g} min to "
             "start, machine included, is not run on spot"
         )
-        found.assume("startup.weights", f"{WEIGHTS_GB_PER_S:g} GB/s", why)
+        notes.assume("startup.weights", f"{WEIGHTS_GB_PER_S:g} GB/s", why)
     return ColdStart(
         instance_s=DEFAULT_STARTUP_S if policy.startup is None else policy.startup,
         weights_gb_per_s=WEIGHTS_GB_PER_S,
@@ -160,20 +160,20 @@ def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Diagnostics) 
     )
 
 
-def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Diagnostics) -> Tenancy:
+def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], notes: Notes) -> Tenancy:
     """Rules for workloads that share replicas; what is assumed is said only where two of them could."""
     own = policy.tenancy
     models = [model for w in workloads if w.sharing for model in {c.model for c in w.models}]
     shares = len(models) > len(set(models))
     if shares and own.max_share is None:
         why = "no workload may be more of a shared pool's load, so that it cannot starve the others"
-        found.assume("policy.tenancy.max_share", f"{DEFAULT_MAX_SHARE:.0%}", why)
+        notes.assume("policy.tenancy.max_share", f"{DEFAULT_MAX_SHARE:.0%}", why)
     if shares and own.correlation is None:
         why = "between the swings of two workloads around their hourly means"
-        found.assume("policy.tenancy.correlation", f"{DEFAULT_CORRELATION:g}", why)
+        notes.assume("policy.tenancy.correlation", f"{DEFAULT_CORRELATION:g}", why)
     if shares and own.adapters_per_replica is None and any(w.adapter_gb for w in workloads if w.sharing):
         why = "LoRA adapters that one replica serves at most"
-        found.assume("policy.tenancy.adapters_per_replica", str(DEFAULT_ADAPTERS), why)
+        notes.assume("policy.tenancy.adapters_per_replica", str(DEFAULT_ADAPTERS), why)
     return Tenancy(
         max_share_frac=DEFAULT_MAX_SHARE if own.max_share is None else own.max_share,
         correlation=DEFAULT_CORRELATION if own.correlation is None else own.correlation,
@@ -181,7 +181,7 @@ def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Diagn
     )
 
 
-def cache_costs_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Diagnostics) -> CacheCosts:
+def cache_costs_of(policy: PolicySpec, workloads: tuple[Workload, ...], notes: Notes) -> CacheCosts:
     """What caches cost beyond GPU memory; what is assumed is said where a semantic cache may be used."""
     semantic = any("semantic" in option for w in workloads for option in w.caching)
     costs = {}
@@ -189,5 +189,5 @@ def cache_costs_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: D
         own = getattr(policy.cache_costs, name)
         costs[name] = shipped.usd if own is None else own
         if own is None and semantic and shipped.usd:
-            found.assume(f"policy.cache_costs.{name}", f"${shipped.usd:g}", shipped.assumption or shipped.source)
+            notes.assume(f"policy.cache_costs.{name}", f"${shipped.usd:g}", shipped.assumption or shipped.source)
     return CacheCosts(**costs)

@@ -1,25 +1,35 @@
-"""Workloads of a demand file as a Case holds them: rates by hour, length buckets, objectives and levers."""
+"""Workloads of a demand file as a Case holds them: rates by hour, length buckets, objectives, and what each lets the
+optimizer do: caching, sharing, waiting, staying in a region, and shedding.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
 import numpy as np
 
-from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
-from planner.case.demand.diagnostics import Diagnostics
-from planner.case.demand.load_levers import Surroundings, levers_of
-from planner.case.demand.logged_lengths import spread_of
-from planner.case.demand.usage import Hours, LoggedHours, by_hour, usage_hours
-from planner.case.demand.workload_schema import Spread, WorkloadSpec
+from planner.case.case import CACHE_KINDS, Bucket, LatencyTarget, ModelChoice, PrefixReuse, ReusePoint, Workload
+from planner.case.demand.notes import Notes
+from planner.case.demand.schema import MenuSpec
+from planner.case.demand.usage import Hours, LoggedHours, by_hour, spread_of, usage_hours
+from planner.case.demand.workload_schema import Caching, Shed, Spread, WorkloadSpec
 from planner.case.length_buckets import Lengths, buckets_from, given_lengths, must_hold, spread_lengths
-from planner.catalog.entries import DEFAULT_BENCHMARK, find
+from planner.catalog.entries import CHAT, DEFAULT_BENCHMARK, ApiModel, Catalog, Offer, find, traffic_kinds
 from planner.catalog.names import unknown_model
-from planner.catalog.traffic_kinds import CHAT, traffic_kinds
-from planner.io.errors import InputError, Path
+from planner.io.errors import InputError, Path, did_you_mean
 from planner.io.named_files import NamedFiles
 from planner.logs.lengths import Marginals
 from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
 
+LONGEST_WAIT_H = 24.0
+API_KEEPS_S = 300.0
+"""for which providers keep a prompt that is not used: Anthropic 5 minutes, OpenAI 5 to 10 (their pages on prompt
+caching, 2026-11)"""
+PENALTY_FACTORS = {"low": 3, "normal": 10, "high": 30}
+"""penalty of a request that is shed, as a multiple of its price at the baseline"""
 HOURS_PER_WEEK = 168
 DEFAULT_SHAPE = "business-hours"
 DEFAULT_VARIATION = 0.20
@@ -37,11 +47,144 @@ DEFAULT_OUTPUT = LengthSpread(p50=129.0, p95=660.0)
 LOG_NORMAL_MEAN = "of a log-normal through p50 and p95, which may be off by a quarter"
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What a workload's levers are read against."""
+
+    catalog: Catalog
+    menu: MenuSpec
+    offers: dict[str, Offer]
+    """on the menu"""
+    baseline: str
+    baseline_api: ApiModel | None
+    """None where there is no such API model, which is complained about elsewhere"""
+
+
+def levers_of(
+    w: WorkloadSpec,
+    k: int,
+    buckets: tuple[Bucket, ...],
+    mean_rps: float,
+    around: Surroundings,
+    notes: Notes,
+) -> dict[str, Any]:
+    """The fields of a case's workload that say what may be done with it; `mean_rps` is its mean rate over a week."""
+    _check_residency(w, ("workloads", k), around, notes)
+    menu, caching = around.menu, w.caching
+    if caching.prefix_hit_rate and caching.prefix_reuse is None:
+        why = "the hit rate is taken to hold whatever the memory of replicas and the router; a curve ties it to both"
+        notes.assume(f"workloads.{w.name}.caching.prefix_reuse", "none", why)
+    deadline_h = None if w.deadline is None else w.deadline / 3600
+    return {
+        "shared_prefix_tokens": float(caching.shared_prefix_tokens),
+        "prefix_hit_frac": caching.prefix_hit_rate,
+        "prefixes": float(caching.prefixes),
+        "prefix_reuse": _reuse(caching, w.name, buckets, mean_rps, notes) if caching.prefix_reuse else None,
+        "template_tokens": float(caching.template_tokens),
+        "template_hit_frac": caching.template_hit_rate,
+        "semantic_hit_frac": caching.semantic_hit_rate,
+        "caching": caching_options(caching, menu.caching),
+        "sharing": w.tenancy == "shared" and "shared" in menu.tenancy,
+        "adapter_gb": w.adapter.size if w.adapter else None,
+        "deadline_h": _wait_h(w, deadline_h, notes) if menu.defer else None,
+        "api_wait_h": deadline_h or 0.0 if menu.api_batch else 0.0,
+        "regions": w.regions,
+        "providers": w.providers,
+        "shed_usd_per_request": _penalty(w.shed, k, w.name, buckets, around, notes) if w.shed else None,
+        "api_allowed": _api_allowed(w, notes),
+        "smaller_apis_forbidden": True if w.api == "no-smaller" else None,
+        "baseline": w.baseline,
+    }
+
+
+def caching_options(caching: Caching, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
+    """No cache, and every combination of the kinds that the workload describes and the menu allows."""
+    rates = {
+        "prefix": caching.prefix_hit_rate or (caching.prefix_reuse is not None),
+        "template": caching.template_hit_rate,
+        "semantic": caching.semantic_hit_rate,
+    }
+    kinds = [kind for kind in CACHE_KINDS if rates[kind] and (allowed is None or kind in allowed)]
+    return ("none", *("+".join(c) for n in range(1, len(kinds) + 1) for c in combinations(kinds, n)))
+
+
+def _reuse(caching: Caching, name: str, buckets: tuple[Bucket, ...], mean_rps: float, notes: Notes) -> PrefixReuse:
+    """The curve with the tokens a second that it was measured at."""
+    spec, key = caching.prefix_reuse, f"workloads.{name}.caching.prefix_reuse"
+    assert spec is not None
+    if spec.requests_per_s is None:
+        why = "the curve is taken to be measured at the workload's own mean rate; prompts come back after the same time"
+        notes.assume(f"{key}.requests_per_s", f"{mean_rps:.4g}", f"{why}, however many others there are")
+    rate = spec.requests_per_s or mean_rps
+    tokens = sum(b.share_frac * b.input_tokens for b in buckets)
+    points = tuple(ReusePoint(cache_tokens=float(p.tokens), hit_frac=p.hit_rate) for p in spec.curve)
+    reuse = PrefixReuse(points=points, tokens_per_s=max(rate * tokens, 1e-9))
+    kept = reuse.found_frac(API_KEEPS_S * reuse.tokens_per_s)
+    why = "API bills count no reuse beyond it, as a provider sees only what it is sent; one that is sent everything"
+    why = f"{why} and keeps prompts for {API_KEEPS_S / 60:g} min would find about {kept:.0%} of prompt tokens"
+    notes.assume(f"{key}, on APIs", "the shared prefix", why)
+    return reuse
+
+
+def _wait_h(w: WorkloadSpec, deadline_h: float | None, notes: Notes) -> float | None:
+    """Hours that work may move; a plan repeats its days, so they hold no longer wait."""
+    if deadline_h is None or deadline_h <= LONGEST_WAIT_H:
+        return deadline_h
+    why = "a plan is made of days that repeat, so work moves by a day at most"
+    notes.assume(f"workloads.{w.name}.deadline", f"{LONGEST_WAIT_H:g} h", why)
+    return LONGEST_WAIT_H
+
+
+def _check_residency(w: WorkloadSpec, path: Path, around: Surroundings, notes: Notes) -> None:
+    """Complain about places that are not on the menu, or that leave nothing of it."""
+    left, wrong = list(around.offers.values()), not around.offers
+    for name, given in (("provider", w.providers), ("region", w.regions)):
+        on_menu = sorted({getattr(offer, name) for offer in around.offers.values()})
+        known = {getattr(offer, name) for offer in around.catalog.offers.values()}
+        for i, value in enumerate(given or ()):
+            if on_menu and value not in on_menu:
+                remedy = f"Add it to 'menu: {name}s'" if value in known else did_you_mean(value, on_menu)
+                notes.complain((*path, f"{name}s", i), f"no instance on the menu has the {name} '{value}'", remedy)
+                wrong = True
+        left = [offer for offer in left if given is None or getattr(offer, name) in given]
+    if not left and not wrong:
+        message = "leaves no instance of the menu together with 'providers'"
+        notes.complain((*path, "regions"), message, "Widen one of the two")
+
+
+def _api_allowed(w: WorkloadSpec, notes: Notes) -> bool:
+    """Data that must stay somewhere does not go to an API unless the user says that it may."""
+    if "api" not in w.model_fields_set and (w.regions or w.providers):
+        why = "its data must stay where 'regions' and 'providers' say; write api: allowed if the API is there too"
+        notes.assume(f"workloads.{w.name}.api", "forbidden", why)
+        return False
+    return w.api != "forbidden"
+
+
+def _penalty(
+    shed: Shed, k: int, name: str, buckets: tuple[Bucket, ...], around: Surroundings, notes: Notes
+) -> float | None:
+    """USD of turning one request away."""
+    if shed.penalty_per_1k_requests is not None:
+        return shed.penalty_per_1k_requests / 1000
+    api, factor = around.baseline_api, PENALTY_FACTORS[shed.priority or "high"]
+    if api is None:
+        return None
+    usd = sum(b.share_frac * api.usd(b.input_tokens, 0.0, b.output_tokens) for b in buckets)
+    if usd <= 0:
+        message = f"cannot be priced: {around.baseline} asks nothing for a request"
+        notes.complain(("workloads", k, "shed", "priority"), message, "Write {penalty_per_1k_requests: $5}")
+        return None
+    why = f"{factor} times what {around.baseline} asks for its mean request, nothing cached; no part of any cost"
+    notes.assume(f"workloads.{name}.shed.priority", f"${1000 * factor * usd:.4g} per 1k requests", why)
+    return factor * usd
+
+
 class WorkloadReader:
     def __init__(
-        self, around: Surroundings, files: NamedFiles, found: Diagnostics, names: frozenset[str], zone: str | None
+        self, around: Surroundings, files: NamedFiles, notes: Notes, names: frozenset[str], zone: str | None
     ) -> None:
-        self.around, self.files, self.found, self.names, self.zone = around, files, found, names, zone
+        self.around, self.files, self.notes, self.names, self.zone = around, files, notes, names, zone
         self.logs: dict[tuple[object, ...], Usage] = {}
         """by their names and columns, each read once"""
         self.logged: dict[str, LoggedHours] = {}
@@ -54,14 +197,14 @@ class WorkloadReader:
             name = find(choice.name, self.around.catalog.models)
             if name is None:
                 known = self.around.catalog.models
-                self.found.unknown((*path, "models", m), "model", choice.name, known, unknown_model(choice.name, known))
+                self.notes.unknown((*path, "models", m), "model", choice.name, known, unknown_model(choice.name, known))
             else:
                 models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
         hours = self._hours(w, path, key)
         if w.quality is None:
-            self.found.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
+            self.notes.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
         if w.spot is None:
-            self.found.assume(f"{key}.spot.critical_share", "100%", "all requests are taken to be critical, so no spot")
+            self.notes.assume(f"{key}.spot.critical_share", "100%", "all requests are taken to be critical, so no spot")
         rate_cv = w.forecast.variation
         if rate_cv is None:
             rate_cv = hours.variation if hours.variation is not None else DEFAULT_VARIATION
@@ -72,7 +215,7 @@ class WorkloadReader:
                 if w.forecast.csv is not None
                 else "day to day from the hours given, 12% within the hour (ServeGen traces)"
             )
-            self.found.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
+            self.notes.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
         lengths = self._admitted(w, path, key, self._lengths(w, key, hours.lengths), models)
         buckets, limit = lengths.buckets, lengths.length_limit
         admitted = 1 - (limit.refused_frac if limit else 0.0)
@@ -95,7 +238,7 @@ class WorkloadReader:
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
             unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
-            **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.found),
+            **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.notes),
         )
 
     def _burstiness(self, w: WorkloadSpec, key: str) -> float:
@@ -105,7 +248,7 @@ class WorkloadReader:
             if given > MOST_KNOWN_BURSTINESS:
                 why = (f"{given:g} is above what public traces show (code completion {MOST_KNOWN_BURSTINESS:g}); over "
                        "longer windows it counts swings of the rate as bursts: run 'fleetplan demand'")  # fmt: skip
-                self.found.assume(f"{key}.window", "a minute", why)
+                self.notes.assume(f"{key}.window", "a minute", why)
             return given
         kind = traffic_kinds()[w.kind or CHAT]
         if w.kind is None:
@@ -116,7 +259,7 @@ class WorkloadReader:
         target = w.slo.given("ttft")
         if w.kind is None and target is not None and target[0] <= TIGHT_TTFT_S:
             why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
-        self.found.assume(key, f"{kind.burstiness:g}", why)
+        self.notes.assume(key, f"{kind.burstiness:g}", why)
         return kind.burstiness
 
     def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:
@@ -128,9 +271,9 @@ class WorkloadReader:
             return _from_hourly(np.array(f.hourly) / 3600)
         name = f.shape or DEFAULT_SHAPE
         if f.shape is None:
-            self.found.assume(f"{key}.forecast.shape", DEFAULT_SHAPE, "no hourly figures and no shape were given")
+            self.notes.assume(f"{key}.forecast.shape", DEFAULT_SHAPE, "no hourly figures and no shape were given")
         if name not in self.around.catalog.shapes:
-            self.found.unknown((*path, "forecast", "shape"), "shape", name, self.around.catalog.shapes)
+            self.notes.unknown((*path, "forecast", "shape"), "shape", name, self.around.catalog.shapes)
             name = DEFAULT_SHAPE
         shape = self.around.catalog.shapes[name]
         weekday, weekend = np.array(shape.weekday), np.array(shape.weekend)
@@ -140,18 +283,18 @@ class WorkloadReader:
 
     def _from_csv(self, csv: str, columns: dict[str, str], workload: str, path: Path, key: str) -> Hours:
         try:
-            file = self.files.beside(self.found.document, path, csv)
+            file = self.files.beside(self.notes.document, path, csv)
             log = (csv, *sorted(columns.items()))
             if log not in self.logs:
                 self.logs[log] = read_usage_file(file, self.names, columns)
             hours = usage_hours(self.logs[log], file, workload, self.zone)
         except InputError as error:
-            self.found.diagnostics += error.diagnostics
+            self.notes.mistakes += error.diagnostics
             return Hours((1.0,) * 24, (1.0,) * 24)
         if hours.logged is not None:
             self.logged[workload] = hours.logged
         for note in hours.notes:
-            self.found.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
+            self.notes.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
         return hours
 
     def _admitted(self, w: WorkloadSpec, path: Path, key: str, arriving: Lengths, models: list[ModelChoice]) -> Lengths:
@@ -160,19 +303,19 @@ class WorkloadReader:
         if not contexts:
             return arriving
         if arriving.input_spread is not None and arriving.output_spread is not None:
-            found = spread_lengths(arriving.input_spread, arriving.output_spread, contexts, w.tokens.longest)
+            lengths = spread_lengths(arriving.input_spread, arriving.output_spread, contexts, w.tokens.longest)
         else:
-            found = given_lengths(arriving.buckets, contexts, w.tokens.longest)
-        if not found.buckets:
+            lengths = given_lengths(arriving.buckets, contexts, w.tokens.longest)
+        if not lengths.buckets:
             message, remedy = "refuses nearly all requests", "Count prompt and answer together, or leave it out"
-            self.found.complain((*path, "tokens", "longest"), message, remedy)
+            self.notes.complain((*path, "tokens", "longest"), message, remedy)
             return arriving
-        limit = found.length_limit
+        limit = lengths.length_limit
         if w.tokens.longest is None and limit is not None:
-            of = "the requests" if found.input_spread is None else "requests spread by these percentiles"
+            of = "the requests" if lengths.input_spread is None else "requests spread by these percentiles"
             why = f"the largest context of its models; {limit.refused_frac:.2%} of {of} are longer and refused"
-            self.found.assume(f"{key}.tokens.longest", f"{limit.tokens:,} tokens", why)
-        return found
+            self.notes.assume(f"{key}.tokens.longest", f"{limit.tokens:,} tokens", why)
+        return lengths
 
     def _lengths(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> Lengths:
         """Buckets of all that arrive, and the distributions that they were cut from."""
@@ -189,14 +332,14 @@ class WorkloadReader:
         ):
             if given is None and side is not None:
                 default, basis = spread_of(side, "prompt" if name == "input" else name)
-                self.found.assume(f"{key}.tokens.{name}", f"mean {side.mean:,.0f}", f"from the log: {basis}")
+                self.notes.assume(f"{key}.tokens.{name}", f"mean {side.mean:,.0f}", f"from the log: {basis}")
             elif given is None:
                 mean = _mean_of(default)
-                self.found.assume(f"{key}.tokens.{name}", f"p50 {default.p50:.0f}, mean {mean:.0f}", trace)
+                self.notes.assume(f"{key}.tokens.{name}", f"p50 {default.p50:.0f}, mean {mean:.0f}", trace)
             spreads.append(_spread(given, default))
             if given is not None and given.mean is None and given.p95 > given.p50:
                 value, where = f"{_mean_of(spreads[-1]):,.0f} tokens", f"'mean' under tokens.{name}"
-                self.found.assume(f"{key}.tokens.{name}.mean", value, f"{LOG_NORMAL_MEAN}; {where} replaces it")
+                self.notes.assume(f"{key}.tokens.{name}.mean", value, f"{LOG_NORMAL_MEAN}; {where} replaces it")
         prompts, answers = spreads
         return Lengths(buckets_from(slices(prompts), slices(answers)), prompts, answers)
 
@@ -207,7 +350,7 @@ class WorkloadReader:
             mean = getattr(logged, side).mean if logged is not None and getattr(logged, side) is not None else None
             if mean is not None and (given is not None or w.tokens.buckets is not None):
                 value = f"{name} tokens of the log are not used: their mean is {mean:,.0f}"
-                self.found.assume(f"{key}.forecast.csv", value, "the file gives tokens")
+                self.notes.assume(f"{key}.forecast.csv", value, "the file gives tokens")
 
     def _objective(self, w: WorkloadSpec, kind: str, key: str) -> LatencyTarget:
         given = w.slo.given(kind)
@@ -219,7 +362,7 @@ class WorkloadReader:
         else:
             seconds = DEFAULT_TTFT_S if kind == "ttft" else DEFAULT_TPOT_S
             shown, why = f"{seconds * 1000:g} ms", "no objective was given"
-        self.found.assume(f"{key}.slo.{kind}_p95", shown, why)
+        self.notes.assume(f"{key}.slo.{kind}_p95", shown, why)
         return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
 
 

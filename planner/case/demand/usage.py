@@ -7,17 +7,43 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY
+from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY, MOST_TAIL
 from planner.io.errors import input_error, listed, shown
 from planner.io.formatting import counted
-from planner.io.time_zones import UTC
-from planner.logs.lengths import Marginals
+from planner.io.units import UTC
+from planner.logs.lengths import Marginals, Side
 from planner.logs.measure import Workload, hour_notes, measured_workload, split_note
 from planner.logs.statistics import FEWEST_DAYS, WITHIN_HOUR_VARIATION, means_by_hour
 from planner.logs.usage import Usage
+from planner.performance.length_spread import LengthSpread, least_mean
 
+TYPICAL = {"prompt": (0.883, 3.536), "output": (0.611, 2.136)}
+"""p50 and p95 over the mean in Azure's conversation trace of 2023, where a log has means only"""
 FEWEST_HOURS = 24
 NAMES_SHOWN = 5
+
+
+def side_text(side: Side) -> str:
+    parts = [f"mean {side.mean:,.1f}"]
+    parts += [f"p{100 * q:g} {tokens:,.0f}" for q, tokens in side.percentiles.items() if q in (0.5, 0.95, 0.999)]
+    return ", ".join(parts)
+
+
+def spread_of(side: Side, name: str) -> tuple[LengthSpread, str]:
+    """Lengths as they are written, and on what they rest."""
+    if not side.percentiles:
+        p50, p95 = (max(1.0, side.mean * ratio) for ratio in TYPICAL[name])
+        basis = "only the mean is known; spread as in Azure's conversation trace of 2023"
+    else:
+        p50 = max(1.0, side.percentiles[0.5])
+        p95 = min(max(p50, side.percentiles[0.95]), 200 * p50)
+        basis = f"{side_text(side)}, from histograms (between their bounds on a logarithmic scale)"
+    p50, p95, mean = round(p50, 1), round(p95, 1), round(side.mean, 1)
+    if p95 == p50:
+        return LengthSpread(p50=p50, p95=p95), basis
+    if not least_mean(LengthSpread(p50=p50, p95=p95)) <= mean <= MOST_TAIL * p95:
+        return LengthSpread(p50=p50, p95=p95), f"{basis}; no spread through both has the mean {side.mean:,.1f}"
+    return LengthSpread(p50=p50, p95=p95, mean=mean), basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +138,10 @@ def _variation(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray, means: np
     squares, weights = 0.0, 0.0
     for kind in (0, 1):
         for h in range(24):
-            found = rps[(weekend == bool(kind)) & (hour == h)]
+            of_hour = rps[(weekend == bool(kind)) & (hour == h)]
             mean = means[kind, h]
-            if len(found) >= 2 and mean > 0:
-                squares += mean * float(((found - mean) ** 2).sum()) / (len(found) - 1) / mean**2
+            if len(of_hour) >= 2 and mean > 0:
+                squares += mean * float(((of_hour - mean) ** 2).sum()) / (len(of_hour) - 1) / mean**2
                 weights += mean
     days = len(np.unique(np.cumsum(np.r_[0, np.diff(hour) < 0])))
     if days < FEWEST_DAYS or not weights:

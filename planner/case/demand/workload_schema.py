@@ -92,8 +92,8 @@ class Forecast(Strict):
     def _one_way(self) -> Forecast:
         given = [name for name in ("requests_per_day", "hourly", "csv") if getattr(self, name) is not None]
         if len(given) != 1:
-            found = f", got {' and '.join(given)}" if given else ""
-            message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{found}"
+            named = f", got {' and '.join(given)}" if given else ""
+            message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{named}"
             raise FieldProblem((), message, "Write requests_per_day: 400k")
         if self.csv is not None and self.shape is not None:
             raise FieldProblem(("shape",), "is of no use beside 'csv'", "Remove one of them")

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.catalog.importing.currencies import NO_RATE
 from planner.catalog.importing.files import members_of
 from planner.catalog.importing.instances import has_gpus
-from planner.catalog.importing.quotes import Gathering, Quote, Way
+from planner.catalog.importing.quotes import NO_RATE, Gathering, Quote, Way
 from planner.io.errors import input_error, shown
 from planner.io.json_members import JsonPath
 from problems.constants import HOURS_PER_MONTH

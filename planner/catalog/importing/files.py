@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from planner.catalog.importing.quotes import Gathering
-from planner.io.errors import input_error, listed, shown
+from planner.io.errors import InputError, input_error, listed, shown
+from planner.io.input_files import PieceStream, open_input, unpacked
 from planner.io.json_members import Descend, JsonPath, json_members
-from planner.io.unpacking import PieceStream, unpacked
 
 PARQUET = b"PAR1"
 LONGEST_RECORD = 16_000_000
 """characters of one row of a CSV file, be it of one line or of many"""
+ROWS = 20_000
+"""read at a time"""
 
 
 def rows_of(
@@ -35,7 +39,7 @@ def rows_of(
             kept = [k for k, name in enumerate(head) if wanted is None or name in wanted or name in needed]
             names = [head[k] for k in kept]
             for cells in reader:
-                lines.held = 0
+                lines.length = 0
                 if cells and len(cells) != len(head):
                     message = f"has {len(cells)} cells, but the first row names {len(head)} columns"
                     gathering.complain(file, reader.line_num, "row", message, "Fetch the file again, or mend the row")
@@ -51,14 +55,14 @@ class _Lines:
 
     def __init__(self, file: Path, text: TextIO) -> None:
         self.file, self.text = file, text
-        self.held, self.number = 0, 0
+        self.length, self.number = 0, 0
         """characters since the last row, and lines"""
 
     def __iter__(self) -> Iterator[str]:
         while line := self.text.readline(LONGEST_RECORD + 1):
-            self.held += len(line)
+            self.length += len(line)
             self.number += 1
-            if self.held > LONGEST_RECORD:
+            if self.length > LONGEST_RECORD:
                 message = f"has a row of more than {LONGEST_RECORD / 1e6:g} MB, which ends here or further down"
                 raise input_error(self.file, message, "Fetch the file again, or mend the row", self.number)
             yield line
@@ -103,3 +107,43 @@ def _text_of(file: Path, newline: str | None = None) -> Iterator[TextIO]:
         yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
     except UnicodeDecodeError:
         raise input_error(file, "is not UTF-8 text", "Give the file as it was fetched") from None
+
+
+def parquet_rows(
+    file: Path, needed: tuple[str, ...], wanted: Collection[str] | None
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a Parquet file, numbered from 1, with the columns that are needed, and those wanted (None: all)."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise input_error(
+            file, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]', or export CSV"
+        ) from None
+    try:
+        with open_input(file) as stream:
+            table = pq.ParquetFile(stream)
+            names = [str(name) for name in table.schema_arrow.names]
+            check_columns(file, names, needed)
+            kept = [name for name in names if wanted is None or name in wanted or name in needed]
+            number = 0
+            for batch in table.iter_batches(ROWS, columns=kept):
+                columns = [batch.column(name).to_pylist() for name in kept]
+                for cells in zip(*columns, strict=True):
+                    number += 1
+                    yield number, {name: _cell_text(cell) for name, cell in zip(kept, cells, strict=True)}
+    except InputError:
+        raise
+    except Exception as error:  # whatever Arrow makes of bytes that are damaged
+        reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
+        raise input_error(file, f"cannot be read as Parquet: {reason}", "Export it again") from None
+
+
+def _cell_text(cell: Any) -> str:
+    """A cell as CSV has it: times in ISO 8601, maps as JSON, nothing as nothing."""
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return cell.isoformat()
+    if isinstance(cell, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in cell):
+        return json.dumps(dict(cell), default=str)
+    return json.dumps(cell, default=str) if isinstance(cell, dict | list) else str(cell)

@@ -9,11 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from planner.catalog.importing.currencies import NO_RATE
-from planner.catalog.importing.files import is_parquet, rows_of
+from planner.catalog.importing.files import is_parquet, parquet_rows, rows_of
 from planner.catalog.importing.instances import has_gpus, instance_in, provider_called
-from planner.catalog.importing.parquet import parquet_rows
-from planner.catalog.importing.quotes import Gathering, Quote, Way
+from planner.catalog.importing.quotes import NO_RATE, Gathering, Quote, Way
 from planner.io.errors import input_error, shown
 
 NEEDED = (
@@ -24,9 +22,9 @@ PROVIDERS = ("ProviderName", "ServiceProviderName", "InvoiceIssuerName")
 """who sells it: the first, until version 1.3 gave it another name"""
 METERS = ("SkuMeter", "x_UsageType")
 DETAILS = ("SkuPriceDetails", "x_SkuDetails")
-"""JSON objects of facts about a SKU"""
+"""JSON objects that describe a SKU"""
 TYPE_KEYS = ("InstanceType", "x_InstanceType", "ServiceType", "x_ServiceType")
-"""of an instance type, among these facts"""
+"""of an instance type, in these objects"""
 TYPE_COLUMNS = ("x_InstanceType", "x_SkuInstanceType", "x_MachineType")
 MACHINE_TAG = "compute.googleapis.com/machine_spec"
 """a system label of Google Cloud, which its view of FOCUS has among the tags"""
@@ -194,9 +192,9 @@ def instance_of(row: Mapping[str, str], provider: str, details: dict[str, Any]) 
     """The instance type that a row is of; empty where it names none."""
     if is_on_top(row, provider):
         return ""
-    for facts, names in ((details, TYPE_KEYS), (row, TYPE_COLUMNS)):
-        for name in names if facts else ():
-            if isinstance(named := facts.get(name), str) and named.strip():
+    for cells, names in ((details, TYPE_KEYS), (row, TYPE_COLUMNS)):
+        for name in names if cells else ():
+            if isinstance(named := cells.get(name), str) and named.strip():
                 return named.strip()
     if provider == "gcp" and (machine := (tags_of(row.get("Tags", "")) or {}).get(MACHINE_TAG)):
         return machine

@@ -13,9 +13,8 @@ import yaml
 
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.importing import aws_price_list, azure_retail, focus, gpuhunt, skypilot
-from planner.catalog.importing.currencies import Rate, check_day
 from planner.catalog.importing.offers import offers_of
-from planner.catalog.importing.quotes import Gathering, Reader
+from planner.catalog.importing.quotes import Gathering, Rate, Reader, check_day
 from planner.io.errors import InputError, Problem, did_you_mean, input_error, listed, shown
 from planner.io.strict_yaml import MAX_BYTES
 

@@ -50,7 +50,7 @@ def _counted(text: object) -> object:
     return int(count), gpu
 
 
-class InstanceFacts(Sourced):
+class InstanceTypes(Sourced):
     """Instance types of a provider."""
 
     types: dict[str, Annotated[tuple[int, str], BeforeValidator(_counted)]] = {}
@@ -62,8 +62,8 @@ class InstanceFacts(Sourced):
 
 
 @cache
-def instance_facts() -> dict[str, InstanceFacts]:
-    return {name: InstanceFacts.model_validate(entry) for name, entry in shipped_entries("instances").items()}
+def instance_types() -> dict[str, InstanceTypes]:
+    return {name: InstanceTypes.model_validate(entry) for name, entry in shipped_entries("instances").items()}
 
 
 def has_gpus(provider: str, instance: str) -> bool:
@@ -137,16 +137,16 @@ def _known_types() -> dict[tuple[str, str], tuple[int, str]]:
     of_offers = {(offer.provider, offer.instance): (offer.gpus, offer.gpu) for offer in offers}
     return of_offers | {
         (provider, instance): counted
-        for provider, facts in instance_facts().items()
-        for instance, counted in facts.types.items()
+        for provider, known in instance_types().items()
+        for instance, counted in known.types.items()
     }
 
 
 def _gpu_called(name: str, provider: str, memory_gib: float | None, gpus: Mapping[str, object]) -> str | None:
     """A GPU by a provider's own name for it, by the catalog's, or by either without its memory."""
-    for facts in (instance_facts().get(provider), instance_facts()["any"]):
-        if facts is not None and name in facts.names:
-            return facts.names[name] if facts.names[name] in gpus else None
+    for known in (instance_types().get(provider), instance_types()["any"]):
+        if known is not None and name in known.names:
+            return known.names[name] if known.names[name] in gpus else None
     if name.lower() == "a100":
         return "a100-80gb" if memory_gib and memory_gib > 60 else "a100-40gb"
     spelled = re.sub(r"(?i)(\d+)g(?=-|$)", r"\1GB", name)

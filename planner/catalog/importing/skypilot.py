@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.catalog.importing.files import rows_of
-from planner.catalog.importing.instances import has_gpus, instance_facts, provider_called
+from planner.catalog.importing.instances import has_gpus, instance_types, provider_called
 from planner.catalog.importing.quotes import UNKNOWN_INSTANCE, UNKNOWN_PRICE, Gathering, Quote, Way
 from planner.io.errors import shown
 
@@ -78,22 +78,22 @@ def _count(line: _Line, file: Path, gathering: Gathering) -> float | None:
 
 def _added_up(lines: Iterator[_Line], source: str, day: str, file: Path, gathering: Gathering) -> Iterator[Quote]:
     """Instances of Google Cloud: the price of the host in a zone plus that of the accelerators in it."""
-    facts = instance_facts()["gcp"]
-    accelerator_of = {gpu: name for name, gpu in facts.names.items()}
+    known = instance_types()["gcp"]
+    accelerator_of = {gpu: name for name, gpu in known.names.items()}
     hosts: list[_Line] = []
     accelerators: dict[tuple[tuple[str, str], str, float | None], _Line] = {}
     for line in lines:
         name = line.cells["AcceleratorName"]
         if name:
             accelerators[line.zone, name, _count(line, file, gathering)] = line
-        elif line.cells["InstanceType"] in facts.types:
+        elif line.cells["InstanceType"] in known.types:
             hosts.append(line)
         elif has_gpus("gcp", line.cells["InstanceType"]):
             gathering.leave_out(UNKNOWN_INSTANCE, f"gcp/{line.cells['InstanceType']}")
     for host in hosts:
         instance = host.cells["InstanceType"]
-        gpus, gpu = facts.types[instance]
-        name = facts.accelerator_names.get(instance) or accelerator_of[gpu]
+        gpus, gpu = known.types[instance]
+        name = known.accelerator_names.get(instance) or accelerator_of[gpu]
         beside = accelerators.get((host.zone, name, float(gpus)))
         if beside is None:
             gathering.leave_out(UNKNOWN_PRICE, f"gcp/{instance}@{host.cells['Region']}: no row for {gpus} x {name}")

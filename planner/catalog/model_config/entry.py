@@ -1,4 +1,4 @@
-"""A catalog entry from a config.json, as a model and as YAML that a demand file takes."""
+"""A catalog entry from a config.json: as a model, as YAML, and in a file of its own or added to one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,29 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from planner.catalog.entries import Model, find, shipped_catalog
-from planner.catalog.model_config.attention import HIDDEN, Attention, read_attention
-from planner.catalog.model_config.feed_forward import FeedForward, read_feed_forward
-from planner.catalog.model_config.hybrids import mamba_blocks, read_mamba_hybrid, read_searched
-from planner.catalog.model_config.published import check_published, doubts
-from planner.catalog.model_config.reading import OTHER_PARTS, ModelConfig
-from planner.catalog.model_config.storage import experts_alone, native_quantization
-from planner.io.errors import input_error, shown
+import yaml
+
+from planner.catalog.entries import KINDS, Model, find, shipped_catalog
+from planner.catalog.model_config.config import (
+    OTHER_PARTS,
+    ModelConfig,
+    check_published,
+    doubts,
+    experts_alone,
+    native_quantization,
+)
+from planner.catalog.model_config.layers import (
+    HIDDEN,
+    Attention,
+    FeedForward,
+    mamba_blocks,
+    read_attention,
+    read_feed_forward,
+    read_mamba_hybrid,
+    read_searched,
+)
+from planner.io.errors import InputError, input_error, shown
+from planner.io.strict_yaml import parse_yaml, read_yaml
 
 MOST_LAYERS = 10_000
 LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
@@ -38,6 +53,7 @@ FAMILIES = {
 """families of the catalog, by which it is known what engines run; others keep the name of their kind"""
 _STORED_NAME = re.compile(r"(?:models--)?([^/]+?)--([^/]+?)(?:_config)?(?:\.json)?")
 _SEEN_ALONE = re.compile(r"config(?:[-_. ]?\d*)?")
+LAST = ("source", "date", "notes")
 
 
 @dataclass(frozen=True)
@@ -143,9 +159,65 @@ def _not_counted(config: ModelConfig) -> list[str]:
 
 def _known_already(key: str, name: str) -> list[str]:
     known = shipped_catalog().models
-    found = find(key, known) or find(name, known)
-    if found is None:
+    known_key = find(key, known) or find(name, known)
+    if known_key is None:
         return []
-    if found == key:
-        return [f"the shipped catalog has {found} already: in a demand file this entry overrides it"]
-    return [f"the shipped catalog has it already, as {found}"]
+    if known_key == key:
+        return [f"the shipped catalog has {known_key} already: in a demand file this entry overrides it"]
+    return [f"the shipped catalog has it already, as {known_key}"]
+
+
+def entry_text(entry: ModelEntry) -> str:
+    """The entry as lines under `models:`."""
+    dumped = entry.model.model_dump(mode="json", exclude_none=True)
+    dumped |= {key: dumped.pop(key) for key in LAST if key in dumped}
+    data = {key: value for key, value in dumped.items() if value != []}
+    text = yaml.safe_dump({entry.key: data}, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+def file_text(entry: ModelEntry, out: Path | None, replace: bool = False) -> str:
+    """A file with the entry, added to what stands in `out` already; comments there stay."""
+    added = entry_text(entry)
+    if out is None or not out.is_file():
+        return f"# Models of your own: name this file at `catalog:` of a demand file.\nmodels:\n{added}"
+    document = read_yaml(out)
+    stranger = next((kind for kind in document.data if kind not in KINDS), None)
+    if stranger is not None:
+        raise input_error(out, f"is no catalog file: it has the key {shown(stranger)}", "Choose another name for --out")
+    before = out.read_text(encoding="utf-8-sig")
+    models = document.data.get("models") or {}
+    if entry.key in models:
+        if not replace:
+            raise input_error(
+                out, f"has an entry {shown(entry.key)} already", "Add --replace, or choose another --name"
+            )
+        before = _without(before, document.key_marks, entry.key)
+    text = _inserted(before, added)
+    wanted = document.data | {"models": models | parse_yaml(f"models:\n{added}").data["models"]}
+    try:
+        if parse_yaml(text).data == wanted:
+            return text
+    except InputError:
+        pass
+    remedy = "Write to a new file with --out, and copy the entry from there"
+    raise input_error(out, "is laid out so that an entry cannot be added to it", remedy)
+
+
+def _inserted(text: str, entry: str) -> str:
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    at = next((k for k, line in enumerate(lines) if re.match(r"models:\s*(#.*)?$", line)), None)
+    if at is None:
+        return "".join([*lines, "models:\n", entry])
+    return "".join([*lines[: at + 1], entry, *lines[at + 1 :]])
+
+
+def _without(text: str, key_marks: dict[Any, Any], key: str) -> str:
+    """The text without the lines of one model."""
+    start = key_marks["models", key].line
+    later = sorted(mark.line for path, mark in key_marks.items() if len(path) <= 2 and mark.line > start)
+    lines = text.splitlines(keepends=True)
+    end = later[0] - 1 if later else len(lines)
+    return "".join([*lines[: start - 1], *lines[end:]])

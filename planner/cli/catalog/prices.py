@@ -12,8 +12,8 @@ from planner.cli.common import Format, FormatOption, examples, note, put, put_js
 
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
-    from planner.catalog.importing.changes import Changes
-    from planner.catalog.importing.currencies import Rate
+    from planner.catalog.importing.offers import Changes
+    from planner.catalog.importing.quotes import Rate
 
 SHIPPED = "shipped"
 """stands for the shipped catalog where a catalog file is asked for"""
@@ -61,9 +61,9 @@ def import_prices(
     """
     from planner.case.demand.overrides import own_offers
     from planner.catalog.entries import UNKNOWN_DATE, shipped_catalog
-    from planner.catalog.importing.changes import changes_between
     from planner.catalog.importing.importing import catalog_text, price_files
     from planner.catalog.importing.importing import import_prices as read_prices
+    from planner.catalog.importing.offers import changes_between
     from planner.io.files import check_targets, write_whole
     from planner.io.strict_yaml import parse_yaml
     from planner.reports.tables.catalog_changes import import_report
@@ -95,7 +95,7 @@ def diff(
     format: FormatOption = Format.table,
 ) -> None:
     """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
-    from planner.catalog.importing.changes import changes_between
+    from planner.catalog.importing.offers import changes_between
     from planner.reports.tables.catalog_changes import diff_report
 
     old, new = _offers(before), _offers(after)
@@ -152,7 +152,7 @@ def _gpus(text: str | None) -> list[str] | None:
 
 
 def _rates(texts: list[str] | None) -> dict[str, Rate]:
-    from planner.catalog.importing.currencies import parse_rate
+    from planner.catalog.importing.quotes import parse_rate
     from planner.io.errors import Problem
 
     rates: dict[str, Rate] = {}

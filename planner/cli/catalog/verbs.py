@@ -88,10 +88,8 @@ def add_model(
 
     A demand file takes what it writes: `catalog: models.yaml`.
     """
-    from planner.catalog.model_config.entry import make_entry
-    from planner.catalog.model_config.entry_file import file_text
-    from planner.catalog.model_config.published import parse_parameters
-    from planner.catalog.model_config.reading import parse_given, read_config
+    from planner.catalog.model_config.config import parse_given, parse_parameters, read_config
+    from planner.catalog.model_config.entry import file_text, make_entry
     from planner.io.files import check_targets
     from planner.reports.catalog import added_model_report
 

@@ -80,10 +80,10 @@ def numbers(raw: pd.Series) -> np.ndarray:
     import pandas as pd
 
     try:
-        found = pd.to_numeric(raw, errors="coerce")
+        parsed = pd.to_numeric(raw, errors="coerce")
     except OverflowError:  # of a whole number beyond all floats, which is no text for pandas to coerce
-        found = pd.to_numeric(raw.astype(str).str.replace(BEYOND_FLOATS, "inf", regex=True), errors="coerce")
-    number: np.ndarray = found.to_numpy(dtype=float, na_value=np.nan, copy=True)
+        parsed = pd.to_numeric(raw.astype(str).str.replace(BEYOND_FLOATS, "inf", regex=True), errors="coerce")
+    number: np.ndarray = parsed.to_numpy(dtype=float, na_value=np.nan, copy=True)
     return number
 
 

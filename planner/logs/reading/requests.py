@@ -1,17 +1,24 @@
-"""Rows of any format as requests, or as counts by time: one table, whole rows only."""
+"""Rows of any format as requests, or as counts by time: one table, whole rows only.
+
+Rows that lie years away from all others have a slip in their time. Counted, they would turn a month into decades of
+hours without requests, and be the latest or the only traffic.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from planner.io.errors import Diagnostic, InputError, input_error, shown
+from planner.io.formatting import counted
 from planner.logs.reading.cells import Cells, counts, numbers, times
-from planner.logs.reading.days import Days
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.presets import NoLog
 from planner.logs.reading.sources import log_files, without_copies
@@ -20,6 +27,10 @@ from planner.logs.reading.tables import Document, Piece, Reading, pieces_of
 if TYPE_CHECKING:
     import pandas as pd
 
+DAY_US = 86_400_000_000
+LONGEST_GAP_D, LONGEST_SPAN_D = 400, 3653
+"""more than a year, for counts by the year; ten years"""
+FIRST_DATED_D = 10**14 // DAY_US
 By = Literal["model", "route", "team", "workload"]
 """what a log is split by; rows that name no workload are left out where others do"""
 UNKNOWN = -1
@@ -28,6 +39,56 @@ NO_ID = 0
 NO_SAMPLES = np.zeros((0, 2))
 HOUR_US, FEWEST_BY_THE_HOUR = 3_600_000_000, 24
 """rows all of which are at whole hours, from which on a table is no log of single requests"""
+
+
+class Days:
+    """Days of the rows that were read, each with its first row."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[int] = Counter()
+        self.first: dict[int, tuple[Path, int | None]] = {}
+
+    def add(self, path: Path, time_us: np.ndarray, rows: np.ndarray | None = None) -> None:
+        """Times of a file, with the numbers of their rows where it has any."""
+        days, places, counts = np.unique(time_us // DAY_US, return_index=True, return_counts=True)
+        for day, place, count in zip(days.tolist(), places.tolist(), counts.tolist(), strict=True):
+            self.rows[int(day)] += count
+            self.first.setdefault(int(day), (path, None if rows is None else int(rows[place])))
+
+    def check(self) -> None:
+        """Raise InputError where a log has a gap that no log has, or is longer than any is."""
+        days = sorted(self.rows)
+        for place, (before, after) in enumerate(pairwise(days), 1):
+            if after - before > LONGEST_GAP_D:
+                raise self._far_apart(days[:place], days[place:])
+        if days and days[-1] - days[0] > LONGEST_SPAN_D:
+            path, row = self.first[days[0]]
+            message = f"begins on {_day_text(days[0])} and ends on {_day_text(days[-1])}, more than ten years later"
+            raise input_error(path, message, _remedy(days), row)
+
+    def _far_apart(self, before: Sequence[int], after: Sequence[int]) -> InputError:
+        few, many = sorted((before, after), key=lambda days: sum(self.rows[day] for day in days))
+        path, row = self.first[few[0]]
+        some, others = (counted(sum(self.rows[day] for day in days), "row") for days in (few, many))
+        message = (
+            f"has {some} of {_span(few)}, {after[0] - before[-1]:,} days {'before' if few is before else 'after'} "
+            f"the other {others} of {_span(many)}"
+        )
+        return input_error(path, message, _remedy(few), row)
+
+
+def _remedy(days: Sequence[int]) -> str:
+    if days[0] < FIRST_DATED_D:
+        return "Correct the times, or say their unit: --time-unit ms"
+    return "Correct the times or leave these rows out; if both are right, read one part of the log"
+
+
+def _span(days: Sequence[int]) -> str:
+    return _day_text(days[0]) if days[0] == days[-1] else f"{_day_text(days[0])} to {_day_text(days[-1])}"
+
+
+def _day_text(day: int) -> str:
+    return str(date(1970, 1, 1) + timedelta(days=day)) if day >= FIRST_DATED_D else f"day {day + 1}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +110,14 @@ class Requests:
     file: int
     """number of the file that holds them"""
     dated: bool
+
+
+def repeated(ids: np.ndarray) -> np.ndarray:
+    """Whether the id of a request comes again further on: the last one counts [request]."""
+    import pandas as pd
+
+    again: np.ndarray = pd.Series(ids, copy=False).duplicated(keep="last").to_numpy() & (ids != NO_ID)
+    return again
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +145,7 @@ class Log:
     files: list[Path]
     reading: Reading
     by: By | None
-    found: frozenset[Path] = frozenset()
+    in_folders: frozenset[Path] = frozenset()
     """files that nobody named, but a folder or a pattern has: one that is no log is left out"""
     ledger: Ledger = field(default_factory=Ledger)
     days: Days = field(default_factory=Days)
@@ -89,7 +158,7 @@ class Log:
             try:
                 yield from self._parts_of(path, number)
             except NoLog as error:
-                if path not in self.found:
+                if path not in self.in_folders:
                     raise
                 errors.append(error)
                 self.ledger.no_logs.append(path)
@@ -251,9 +320,9 @@ def _series(piece: Piece, table: pd.DataFrame, time_us: np.ndarray) -> np.ndarra
     import pandas as pd
 
     names = ("series",) if "series" in table.columns else ("model", "route", "team", "workload")
-    told_by = [piece.preset.columns[name] for name in names if name in piece.preset.columns]
-    told_by = [name for name in dict.fromkeys((*told_by, *piece.preset.beside)) if name in table.columns]
-    columns = [pd.Series(time_us), *(table[name].astype(str) for name in told_by)]
+    telling = [piece.preset.columns[name] for name in names if name in piece.preset.columns]
+    telling = [name for name in dict.fromkeys((*telling, *piece.preset.beside)) if name in table.columns]
+    columns = [pd.Series(time_us), *(table[name].astype(str) for name in telling)]
     together: np.ndarray = pd.util.hash_pandas_object(pd.concat(columns, axis=1), index=False).to_numpy()
     return together
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from planner.io.errors import input_error, shown
-from planner.io.unpacking import ENDINGS, unpacked
+from planner.io.input_files import ENDINGS, unpacked
 from planner.logs.reading.ledger import Ledger
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
@@ -109,14 +109,14 @@ def short_lines(pieces: Iterable[bytes], path: Path, most_bytes: int = LONGEST_L
 
 def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
     """Blocks of whole records; with `quoted`, a line break inside double quotes does not end a record."""
-    held: list[bytes] = []
+    waiting: list[bytes] = []
     size = 0
     for piece in pieces:
-        held.append(piece)
+        waiting.append(piece)
         size += len(piece)
         if size < BLOCK_BYTES:
             continue
-        block = b"".join(held)
+        block = b"".join(waiting)
         cut = last_break(block, quoted)
         if cut:
             yield block[:cut]
@@ -124,8 +124,8 @@ def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
             # A quotation mark that is never closed must not swallow the file: here lines are taken one by one.
             cut = last_break(block, quoted=False)
             yield from _in_blocks(block[:cut])
-        held, size = [block[cut:]], len(block) - cut
-    rest = b"".join(held)
+        waiting, size = [block[cut:]], len(block) - cut
+    rest = b"".join(waiting)
     if rest:
         yield rest
 

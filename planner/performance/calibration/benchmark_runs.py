@@ -151,12 +151,12 @@ class Record:
         except (ValueError, OverflowError):
             number = None
         if number is None:
-            self.complain(f"'{_spelled(self._found(keys))}' must be a number, got {shown(value)}")
+            self.complain(f"'{_spelled(self._key_present(keys))}' must be a number, got {shown(value)}")
             return None
         if not isfinite(number):
             return None
         if number < 0:
-            self.complain(f"'{_spelled(self._found(keys))}' cannot be negative, got {shown(value)}")
+            self.complain(f"'{_spelled(self._key_present(keys))}' cannot be negative, got {shown(value)}")
             return None
         return number
 
@@ -167,7 +167,7 @@ class Record:
     def count(self, *keys: Key) -> int | None:
         value = self.number(*keys)
         if value is not None and value != int(value):
-            self.complain(f"'{_spelled(self._found(keys))}' must be a whole number, got {shown(value)}")
+            self.complain(f"'{_spelled(self._key_present(keys))}' must be a whole number, got {shown(value)}")
             return None
         return None if value is None else int(value)
 
@@ -175,10 +175,10 @@ class Record:
         value = self.get(*keys)
         if value is None or isinstance(value, bool):
             return value
-        found = YES_OR_NO.get(str(value).strip().lower())
-        if found is None:
-            self.complain(f"'{_spelled(self._found(keys))}' must be true or false, got {shown(value)}")
-        return found
+        flag = YES_OR_NO.get(str(value).strip().lower())
+        if flag is None:
+            self.complain(f"'{_spelled(self._key_present(keys))}' must be true or false, got {shown(value)}")
+        return flag
 
     def needed(self, what: str, value: float | None, remedy: str = "") -> float:
         """The value; its absence is a complaint, and the record is not used."""
@@ -187,7 +187,7 @@ class Record:
             return 1.0
         return value
 
-    def _found(self, keys: tuple[Key, ...]) -> Key:
+    def _key_present(self, keys: tuple[Key, ...]) -> Key:
         return next((key for key in keys if _at(self.data, key) is not None), keys[0])
 
 

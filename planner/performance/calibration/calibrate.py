@@ -12,8 +12,8 @@ from planner.catalog.profile import Profile, profiles_text
 from planner.catalog.variant import Parallelism
 from planner.io.errors import Diagnostic, InputError, listed
 from planner.performance.calibration.benchmark_runs import BenchPoint
-from planner.performance.calibration.errors import Assessed, ErrorRow, assessed
-from planner.performance.calibration.make_profiles import GIVE_MEANS, make_profiles
+from planner.performance.calibration.fitting import Assessed, ErrorRow, assessed
+from planner.performance.calibration.profiles import GIVE_MEANS, make_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.machine_by_name import machine_for
 

@@ -182,15 +182,15 @@ def rate_beyond_limits(replica: Replica, rate: MaxRate, in_flight: float | None 
     compute = 1 / replica.prefill_s(tokens) if replica.prefill_s(tokens) else np.inf
     batch = max(1.0, in_flight) if in_flight is not None else replica.most_in_flight(context)
     decode = batch / (rate.output_tokens * replica.step_s(batch, context))
-    said = f"the file says {rate.requests_per_s:.3g} requests/s"
+    stated = f"the file says {rate.requests_per_s:.3g} requests/s"
     if rate.requests_per_s * ROUNDING > compute:
         tflop = replica.prefill_s(tokens) * replica.flops / 1e12
         yield (
             "requests_per_s",
-            (f"{tokens:.4g} tokens take {tflop:.3g} TFLOP; at {_rate(replica)} that is {compute:.3g} a second; {said}"),
+            f"{tokens:.4g} tokens take {tflop:.3g} TFLOP; at {_rate(replica)} that is {compute:.3g} a second; {stated}",
         )
     elif rate.requests_per_s * ROUNDING > decode:
-        yield "requests_per_s", f"{_step_words(replica, batch, context)}: {decode:.3g} requests/s; {said}"
+        yield "requests_per_s", f"{_step_words(replica, batch, context)}: {decode:.3g} requests/s; {stated}"
 
 
 def _step_words(replica: Replica, in_flight: float, context: float) -> str:

@@ -79,8 +79,8 @@ def _average(record: Record, *metrics: str) -> float | None:
 def _latency(record: Record, *metrics: str) -> Spread:
     for metric in metrics:
         if isinstance(record.get(metric), Mapping):
-            found = Spread(*(record.positive((metric, name)) for name in ("avg", "p50", "p95", "p99")))
-            return found.times(_to_ms(record, metric))
+            spread = Spread(*(record.positive((metric, name)) for name in ("avg", "p50", "p95", "p99")))
+            return spread.times(_to_ms(record, metric))
     return Spread()
 
 

@@ -83,8 +83,8 @@ def _requests(record: Record) -> tuple[int | None, int | None]:
 
 def _strategy(record: Record) -> Mapping[str, Any]:
     paths = (("config", "strategy"), ("args", "strategy"), ("scheduler", "strategy"))
-    found = record.get(*(("benchmark", *path) for path in paths))
-    return found if isinstance(found, Mapping) else {}
+    strategy = record.get(*(("benchmark", *path) for path in paths))
+    return strategy if isinstance(strategy, Mapping) else {}
 
 
 def _concurrency(record: Record, strategy: Mapping[str, Any]) -> float | None:

@@ -29,8 +29,8 @@ def read_results(paths: Iterable[Path | str]) -> list[BenchPoint]:
     points: list[BenchPoint] = []
     diagnostics: list[Diagnostic] = []
     for path in paths:
-        found, wrong = _read_one(str(path))
-        points += found
+        of_file, wrong = _read_one(str(path))
+        points += of_file
         diagnostics += wrong
     if diagnostics:
         raise InputError(diagnostics)
@@ -40,11 +40,11 @@ def read_results(paths: Iterable[Path | str]) -> list[BenchPoint]:
 def _read_one(file: str) -> Found:
     try:
         text = _text(file)
-        found, diagnostics = _parsed(text, file)
+        parsed, diagnostics = _parsed(text, file)
     except InputError as error:
         return [], list(error.diagnostics)
     points: list[BenchPoint] = []
-    for point in found if not diagnostics else ():
+    for point in parsed if not diagnostics else ():
         result = settled(point)
         points.append(result.point)
         if result.problem:

@@ -90,14 +90,14 @@ def _latency(record: Record, *names: str) -> Spread:
     """The first of these latencies that the run gives, in ms whichever way it is written."""
     for name in names:
         for suffix, to_ms in (("_ms", 1.0), ("", 1e3), ("_s", 1e3)):
-            found = Spread(
+            spread = Spread(
                 mean=record.positive(f"mean_{name}{suffix}", f"avg_{name}{suffix}"),
                 p50=record.positive(*_percentile_keys(50, name, suffix), f"median_{name}{suffix}"),
                 p95=record.positive(*_percentile_keys(95, name, suffix)),
                 p99=record.positive(*_percentile_keys(99, name, suffix)),
             )
-            if found != Spread():
-                return found.times(to_ms)
+            if spread != Spread():
+                return spread.times(to_ms)
     return Spread()
 
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from planner.catalog.entries import day_of
-from planner.catalog.importing.changes import JUMP_FRAC, Changes, PriceChange
 from planner.catalog.importing.importing import Imported
+from planner.catalog.importing.offers import JUMP_FRAC, Changes, PriceChange
 from planner.io.errors import escaped
 from planner.io.formatting import counted
 from planner.reports.tables.table import Column as C

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.case.case import Workload
 from planner.case.quality import QualityBasis
-from planner.catalog.api_tiers import tier_of_api
+from planner.catalog.apis import tier_of_api
 from planner.io.formatting import percent
 from planner.plan.plan import Plan
 from planner.plan.quality_notes import hosted

@@ -1,26 +1,43 @@
-"""FOCUS exports read into a ledger, a row at a time, whatever their size."""
+"""A bill: what a review file says of it, its FOCUS exports read into a ledger, and the contracted prices in it."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from datetime import date as Day
 from decimal import Decimal
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import BeforeValidator, Field
+
+from planner.case.case import Case
+from planner.case.prices import usd_per_h
 from planner.catalog.entries import Offer
-from planner.catalog.importing.currencies import Rate
 from planner.catalog.importing.focus import NEEDED as PRICED_BY
 from planner.catalog.importing.focus import PRICING, counted_by, details_of, focus_rows, quote_of, tags_of
 from planner.catalog.importing.instances import provider_called
-from planner.catalog.importing.quotes import Gathering, Quote
+from planner.catalog.importing.offers import PriceChange, Quotes, prices_of, same_price
+from planner.catalog.importing.quotes import Gathering, Quote, Rate, parse_usd_of_unit
 from planner.io.errors import Diagnostic, InputError, input_error, listed, shown
-from planner.review.bills.bill_spec import BillSpec
-from planner.review.bills.cells import HOURS, TOKENS, Cells
-from planner.review.bills.cents import ZERO
-from planner.review.bills.ledger import ELSEWHERE, SMALLEST, USED_BY_NOTHING, Commitment, Ledger
-from planner.review.bills.matching import MATCHED_BY, Matching, Target, bought_as, token_kind
-from planner.review.bills.records import ChargeKind
+from planner.io.units import PositiveCount
+from planner.io.validation import Strict
+from planner.review.bills.cells import HOURS, TOKENS, ZERO, Cells
+from planner.review.bills.ledger import (
+    ELSEWHERE,
+    MATCHED_BY,
+    SMALLEST,
+    USED_BY_NOTHING,
+    Commitment,
+    Ledger,
+    Matching,
+    Target,
+    bought_as,
+    token_kind,
+)
+from planner.review.bills.records import BillPrice, ChargeKind
 from problems.constants import HOURS_PER_MONTH
 
 NEEDED = (
@@ -42,6 +59,48 @@ OF_A_PLAN = ("fleetplan", "Plan")
 DAY = timedelta(days=1)
 MOST_TAGS, TAGS_NAMED = 200, 8
 UNMATCHED_NAMED = 5
+
+
+class RateSpec(Strict):
+    """What a currency is worth."""
+
+    usd: Annotated[PositiveCount, BeforeValidator(parse_usd_of_unit)]
+    """USD for one unit of it."""
+    date: Day
+    """The day of this rate, in a month under review."""
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(Decimal(repr(self.usd)), self.date)
+
+
+class BillSpec(Strict):
+    """A bill as a FOCUS export; a file name alone says the same as {focus: FILE}."""
+
+    focus: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    """Exports, 1.0 or later, in CSV (plain or gzipped) or Parquet: one, or a list such as one a month."""
+    team_tag: str = Field(default="team", min_length=1)
+    """The tag that says whose a charge is, with or without capitals."""
+    where: dict[str, str | tuple[str, ...]] = {}
+    """Columns and the values that count, such as {SubAccountName: llm-serving}; other rows are shown apart."""
+    skus: dict[str, str] = {}
+    """ResourceId, SkuId, SkuPriceId or instance type -> the plan's name of the instance or API, where a bill names it
+    otherwise; `other` for what is no part of the plan."""
+
+
+def bill_spec(value: object) -> object:
+    """Files alone as what they say, and one file as a list of it."""
+    if not isinstance(value, dict):
+        return {"focus": _files(value)} if isinstance(value, str | list) else value
+    where = value.get("where")
+    if isinstance(where, dict):
+        where = {name: tuple(of) if isinstance(of, list) else of for name, of in where.items()}
+    known = {"focus": _files(value.get("focus")), "where": where}
+    return value | {key: of for key, of in known.items() if key in value}
+
+
+def _files(value: object) -> object:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
 @dataclass
@@ -347,3 +406,35 @@ class _Reader:
         first, stop = self.covered
         span = ((first + k * DAY).date() for k in range((stop - first) // DAY))
         return () if self.longer else tuple(day for day in span if day not in self.days)
+
+
+def at_prices_of_bill(case: Case, bill: Bill) -> tuple[Case, tuple[BillPrice, ...]]:
+    """The case at the prices that the bill gives of instances on its menu, and those of them that are new.
+
+    One that is far from what it was is more often a mistake than news: it is named, and not taken.
+    """
+    by_offer: dict[str, Quotes] = defaultdict(lambda: defaultdict(list))
+    for quote in bill.quotes:
+        if quote.key in case.offers and quote.usd_per_h > 0:
+            by_offer[quote.key][quote.way].append(quote)
+    offers, changed = dict(case.offers), []
+    for key in sorted(by_offer):
+        offer = offers[key]
+        quoted = prices_of(by_offer[key], offer, key, Gathering())
+        prices = offer.prices.model_copy(update=quoted)
+        new = {}
+        for way in quoted:
+            purchase = way.replace("_", "-")
+            before, after = (usd_per_h(of, purchase) for of in (offer.prices, prices))
+            if after is None or purchase not in case.purchase:
+                continue
+            if before is None or not same_price(before, after):
+                taken = not PriceChange(key, way, before, after).is_jump
+                if taken:
+                    new[way] = quoted[way]
+                changed.append(
+                    BillPrice(offer=key, purchase=purchase, before_usd_per_h=before, usd_per_h=after,
+                              source=quoted[way].source, date=quoted[way].date, taken=taken)
+                )  # fmt: skip
+        offers[key] = offer.model_copy(update={"prices": offer.prices.model_copy(update=new)})
+    return (case.model_copy(update={"offers": offers}) if changed else case), tuple(changed)

@@ -1,9 +1,10 @@
-"""Cells of a FOCUS row as decimals, times, quantities and tags; a bad one is a mistake of its row."""
+"""Cells of a FOCUS row as decimals, times, quantities and tags, and money in whole cents that add up."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -12,8 +13,8 @@ from pathlib import Path
 from planner.catalog.importing.focus import tags_of
 from planner.catalog.importing.quotes import Gathering
 from planner.io.errors import shown
-from planner.review.bills.cents import ZERO
 
+ZERO = Decimal(0)
 MOST_USD, MOST_QUANTITY = Decimal(10) ** 12, Decimal(10) ** 18
 """a charge beyond them is a mistake"""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
@@ -25,6 +26,41 @@ HOURS = {"hours": Decimal(1), "hour": Decimal(1), "hrs": Decimal(1), "hr": Decim
          "seconds": Decimal(1) / 3600, "second": Decimal(1) / 3600}  # fmt: skip
 TOKENS = {"tokens": Decimal(1), "token": Decimal(1)}
 Row = Mapping[str, str]
+
+
+@dataclass
+class Amount:
+    """What some rows of a bill come to."""
+
+    rows: int = 0
+    billed: Decimal = ZERO
+    """on the invoice: a commitment when it is paid for"""
+    effective: Decimal = ZERO
+    """amortized: a commitment over the hours that it covers"""
+
+    def add(self, billed: Decimal, effective: Decimal, rows: int = 1) -> None:
+        self.rows += rows
+        self.billed += billed
+        self.effective += effective
+
+
+def in_cents(parts: Sequence[Decimal], total: int | None = None) -> list[int]:
+    """Parts in whole cents, each within one of its own, that add up to the total: by default their sum, rounded."""
+    floors = [int((100 * part).to_integral_value("ROUND_FLOOR")) for part in parts]
+    whole = rounded(sum(parts, ZERO)) if total is None else total
+    most_left = sorted(range(len(parts)), key=lambda k: (floors[k] - 100 * parts[k], k))
+    for k in most_left[: max(0, whole - sum(floors))]:
+        floors[k] += 1
+    return floors
+
+
+def rounded(amount: Decimal) -> int:
+    """Whole cents, half a cent to the even one."""
+    return int((100 * amount).to_integral_value("ROUND_HALF_EVEN"))
+
+
+def usd(cents: int) -> float:
+    return cents / 100
 
 
 class Cells:

@@ -14,7 +14,7 @@ from planner.case.prices import HELD
 from planner.io.formatting import counted
 from planner.plan.plan import Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
-from planner.review.bills.cents import ZERO, in_cents, rounded, usd
+from planner.review.bills.cells import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
 from planner.review.bills.records import (
     BillPrice,
@@ -148,9 +148,9 @@ def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
     for h in plan.case.held or ():
         if h.purchase != OWNED:
             committed = h.purchase == SAVINGS_PLAN or h.purchase.startswith("reserved")
-            held_as: BoughtAs = "reserved" if committed else "on-demand"
+            bought: BoughtAs = "reserved" if committed else "on-demand"
             hours = h.instances * HOURS_PER_MONTH
-            yield h.offer, held_as, hours * h.usd_per_h, hours
+            yield h.offer, bought, hours * h.usd_per_h, hours
 
 
 def _is_owned(line: FleetLine) -> bool:
@@ -260,7 +260,7 @@ def _no_offer(ledger: Ledger, total: int) -> Iterator[NoOffer]:
     cents = in_cents([amount.effective for _, amount in ranked], total)
     for (target, amount), part in zip(ranked, cents, strict=True):
         hours, gpu_hours = (
-            float(found.get(target, ZERO)) for found in (ledger.no_offer_hours, ledger.no_offer_gpu_hours)
+            float(by_target.get(target, ZERO)) for by_target in (ledger.no_offer_hours, ledger.no_offer_gpu_hours)
         )
         yield NoOffer(
             what=target.name,

@@ -104,11 +104,11 @@ class Cluster:
     def threads(self) -> int:
         """Count the threads of all workers; new workers must have our versions."""
         try:
-            found = self.client.nthreads()
-            self.check_versions(found.keys() - self.checked)
+            nthreads = self.client.nthreads()
+            self.check_versions(nthreads.keys() - self.checked)
         except (OSError, TimeoutError):
             self.gone()
-        return sum(found.values())
+        return sum(nthreads.values())
 
     def check_versions(self, workers: Iterable[str]) -> None:
         new = sorted(workers)
@@ -117,9 +117,9 @@ class Cluster:
         differing: dict[str, list[str]] = {}
         for name in SAME_VERSIONS:
             here = _ours(name)
-            for worker, found in self.ask(version, name, workers=new).items():
-                if found != here:
-                    text = f"{name} {found}, and here is {here}" if found else f"no {name}, and here is {here}"
+            for worker, theirs in self.ask(version, name, workers=new).items():
+                if theirs != here:
+                    text = f"{name} {theirs}, and here is {here}" if theirs else f"no {name}, and here is {here}"
                     differing.setdefault(text, []).append(worker)
         for worker, python in self.ask(platform.python_version, workers=new).items():
             if _minor(python) != _minor(platform.python_version()):
@@ -127,7 +127,7 @@ class Cluster:
                 differing.setdefault(text, []).append(worker)
         if differing:
             remedy = f"Install the same everywhere: pip install 'fleetplan[dask]=={_ours('fleetplan')}'"
-            diagnostics = [f"{_counted(found)} {text}" for text, found in differing.items()]
+            diagnostics = [f"{_counted(having)} {text}" for text, having in differing.items()]
             raise InputError([Diagnostic("--executor", None, None, "", text, remedy) for text in diagnostics])
         self.checked |= set(new)
 

@@ -19,9 +19,8 @@ from planner.case.costs import tokens_per_request
 from planner.case.demand.starter import starter_text
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
-from planner.catalog import api_prices
-from planner.catalog.entries import ApiModel, Offer, shipped_catalog
-from planner.catalog.traffic_kinds import traffic_kinds
+from planner.catalog import apis as api_prices
+from planner.catalog.entries import ApiModel, Offer, shipped_catalog, traffic_kinds
 
 FIVE_LINES = """\
 workloads:

@@ -12,7 +12,7 @@ from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.costs import allowed_apis
 from planner.case.quality import quality_of
-from planner.catalog.api_tiers import tier_of_api, tier_of_model
+from planner.catalog.apis import tier_of_api, tier_of_model
 from planner.catalog.entries import DEFAULT_BENCHMARK, benchmark_families, shipped_catalog
 from planner.checker import check_plan
 from planner.explanations.limits import every_limit

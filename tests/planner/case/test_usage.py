@@ -260,7 +260,7 @@ def test_rows_of_other_workloads_do_not_matter(tmp_path: Path) -> None:
 def test_a_log_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = with_cells(tmp_path / "u.csv", {5: "", 150: "", 300: "-1"})
     whole = read_usage(path, "w")
-    monkeypatch.setattr("planner.io.unpacking.PIECE_BYTES", 90)
+    monkeypatch.setattr("planner.io.input_files.PIECE_BYTES", 90)
     monkeypatch.setattr("planner.logs.reading.sources.BLOCK_BYTES", 200)
     assert read_usage(path, "w") == whole
 

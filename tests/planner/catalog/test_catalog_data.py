@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from planner.case.case import CacheCosts
-from planner.catalog import api_prices
+from planner.catalog import apis as api_prices
 from tests.support.places import ROOT
 
 DATA = ROOT / "planner" / "data"

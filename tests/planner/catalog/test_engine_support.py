@@ -8,10 +8,15 @@ import pytest
 
 import planner
 from planner.case.support import support_of
-from planner.catalog.engine_support import Verdict, entries, known_support, quantized_checkpoint
+from planner.catalog.engine_support import (
+    Verdict,
+    entries,
+    known_support,
+    parser_entries,
+    parser_flags,
+    quantized_checkpoint,
+)
 from planner.catalog.entries import shipped_catalog, shipped_entries
-from planner.catalog.parsers import entries as parser_entries
-from planner.catalog.parsers import parser_flags
 from planner.catalog.variant import Variant
 from planner.checker import check_plan
 from planner.io.errors import InputError

@@ -21,13 +21,12 @@ from planner.io import input_files
 from planner.io.errors import InputError
 from planner.io.strict_yaml import parse_yaml
 from planner.logs.usage import read_usage_file
-from planner.performance.calibration.profile_files import read_profiles
+from planner.performance.calibration.profiles import read_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.plan import read_plan
-from planner.review.bills.bill import read_bill
-from planner.review.bills.bill_spec import BillSpec
+from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.records import read_saved_review
 from planner.review.review_file import read_review
 from planner.review.usage_log import read_log

@@ -256,7 +256,7 @@ def test_a_damaged_log_of_a_folder_is_not_passed_over(tmp_path: Path) -> None:
 
 def test_rows_after_a_broken_block_keep_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "BLOCK_BYTES", 2000)
-    monkeypatch.setattr("planner.io.unpacking.PIECE_BYTES", 1000)
+    monkeypatch.setattr("planner.io.input_files.PIECE_BYTES", 1000)
     found = usage(tmp_path / "x.csv", HEADER + "a,b,c\n" + ROWS + "2026-09-07,-4,5,m\n")
     assert found.ledger.which("negative prompt tokens") == "x.csv row 603"
 

@@ -109,7 +109,7 @@ def test_build_or_buy() -> None:
 
 
 def test_the_catalog_prices_gpt_4o_as_the_articles_do() -> None:
-    from planner.catalog.api_prices import api_model
+    from planner.catalog.apis import api_model
 
     gpt_4o = api_model("openai/gpt-4o")
     assert gpt_4o is not None

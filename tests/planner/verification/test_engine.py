@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.memory import kv_room_bytes
-from planner.verification import engine
+from planner.verification import engine, steps
 from planner.verification.block_cache import NO_BLOCKS, Blocks, taken
 from planner.verification.step_times import StepTimes, step_times
 from tests.support import machines
@@ -28,7 +28,7 @@ RANKS += [machines.machine(machines.MOE, None, "data", "sglang")]
 
 def drawn_case(
     rng: np.random.Generator, machines: list[Machine] = MACHINES, most: int = 50
-) -> tuple[engine.Requests, list[tuple[float, int, int]], StepTimes, list[int]]:
+) -> tuple[steps.Requests, list[tuple[float, int, int]], StepTimes, list[int]]:
     """A few requests on up to five replicas: short and long ones, crowded and sparse, memory tight and ample."""
     n = int(rng.integers(1, most))
     prompt = rng.integers(1, int(rng.choice([30, 400, 3000])) + 1, n)
@@ -81,18 +81,18 @@ def agrees_with_the_naive_one(given: list[Machine], seed: list[int], cases: int,
         assert outcome.last_s == pytest.approx([r.last_s for r in naive], rel=1e-9), where
         assert outcome.tokens.tolist() == [world.prefilled, world.decoded], where
         assert outcome.busy_s.sum() == pytest.approx(world.busy_s, rel=1e-9), where
-        for state in (engine.SERVED, engine.REFUSED, engine.SHED):
+        for state in (steps.SERVED, steps.REFUSED, steps.SHED):
             seen[f"state {state}"] += any(r.state == state for r in naive)
         nothing_lost = all(change in (engine.DRAINED, engine.SHEDDING) for _, _, change in entries)
         seen["preempted"] += nothing_lost and any(r.preempted for r in naive)
-    assert all(seen[f"state {state}"] for state in (engine.SERVED, engine.REFUSED, engine.SHED)), seen
+    assert all(seen[f"state {state}"] for state in (steps.SERVED, steps.REFUSED, steps.SHED)), seen
     assert seen["preempted"], seen
 
 
 def in_parts(
-    asked: engine.Requests, entries: list[tuple[float, int, int]], times: StepTimes, numbers: list[int],
+    asked: steps.Requests, entries: list[tuple[float, int, int]], times: StepTimes, numbers: list[int],
     cuts: list[float], blocks: Blocks | None = None,
-) -> engine.Outcome:  # fmt: skip
+) -> steps.Outcome:  # fmt: skip
     """The outcome where requests are let in and taken away part by part, and compiled code is called ever so often."""
     sequences, budget, router = numbers
     hours = int(asked.arrival_s[-1] / 3600) + 25
@@ -111,7 +111,7 @@ def in_parts(
     bounds = [-np.inf, *sorted(cuts), np.inf]
     for begin, end in pairwise(bounds):
         part = np.flatnonzero((asked.arrival_s >= begin) & (asked.arrival_s < end))
-        simulation.add(engine.Requests(*(x[part] for x in asked)), NO_BLOCKS if not tokens else taken(blocks, part))
+        simulation.add(steps.Requests(*(x[part] for x in asked)), NO_BLOCKS if not tokens else taken(blocks, part))
         there = np.concatenate([there, part])
         simulation.steps = 3
         simulation.run(end)
@@ -121,7 +121,7 @@ def in_parts(
     return found._replace(busy_s=simulation.outcome.busy_s, tokens=simulation.outcome.tokens)
 
 
-def are_equal(one: engine.Outcome, other: engine.Outcome) -> bool:
+def are_equal(one: steps.Outcome, other: steps.Outcome) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -242,7 +242,7 @@ def test_a_request_must_fit_into_the_memory_of_one_rank() -> None:
     assert times.kv_room_bytes == pytest.approx(room / 8)
     tokens = times.kv_room_bytes / times.kv_bytes_per_token
     outcome = served_by(1, requests([0.0, 0.0], [0.9 * tokens, 1.1 * tokens], 1), times, 4)
-    assert outcome.state.tolist() == [engine.SERVED, engine.REFUSED]
+    assert outcome.state.tolist() == [steps.SERVED, steps.REFUSED]
 
 
 @pytest.mark.parametrize("engine_name", ["vllm", "sglang"])
@@ -269,7 +269,7 @@ def test_prompts_that_do_not_fit_together_wait_for_each_other(seed: int) -> None
     rng, n = np.random.default_rng(seed), 100
     prompt, times = rng.integers(5001, 7000, n), replace(constant_step(1.0, 8), kv_room_bytes=10_000.0)
     outcome = served_by(1, requests(np.sort(rng.uniform(0, 600, n)), prompt, 50), times, 8, budget=1024)
-    assert outcome.state.tolist() == [engine.SERVED] * n
+    assert outcome.state.tolist() == [steps.SERVED] * n
     assert outcome.preempted.sum() == 0
     assert outcome.tokens.tolist() == [prompt.sum(), 49 * n]
 
@@ -278,13 +278,13 @@ def test_answers_that_outgrow_the_memory_are_preempted_once_each_at_most() -> No
     """Two prompts fit together and their answers do not: the later one waits until the first has ended."""
     times = replace(constant_step(1.0, 8), kv_room_bytes=1000.0)
     outcome = served_by(1, requests(np.zeros(8), 400, 300), times, 8, budget=512)
-    assert outcome.state.tolist() == [engine.SERVED] * 8
+    assert outcome.state.tolist() == [steps.SERVED] * 8
     assert outcome.preempted.max() == 1
 
 
 def test_a_prompt_that_is_cached_whole_computes_its_last_token() -> None:
     outcome = served_by(1, requests([0.0, 0.0], 100, 3, found=100), constant_step(1.0, 2), 2)
-    assert outcome.state.tolist() == [engine.SERVED] * 2
+    assert outcome.state.tolist() == [steps.SERVED] * 2
     assert outcome.tokens[0] == 2
 
 
@@ -295,7 +295,7 @@ def test_a_step_must_have_a_token_for_every_sequence() -> None:
 
 def test_nothing_to_serve_and_nobody_to_serve_it() -> None:
     assert len(served_by(2, requests([], 1, 1), constant_step(1.0, 1)).state) == 0
-    assert served_by(0, requests([0.0], 1, 1), constant_step(1.0, 1)).state.tolist() == [engine.UNFINISHED]
+    assert served_by(0, requests([0.0], 1, 1), constant_step(1.0, 1)).state.tolist() == [steps.UNFINISHED]
 
 
 def test_what_is_shed_while_capacity_is_lost() -> None:
@@ -303,7 +303,7 @@ def test_what_is_shed_while_capacity_is_lost() -> None:
     asked = requests([0.0, 1.0, 2.0, 3.0, 4.0], 1, 1, critical=[False, True, False, False, False])
     entries = [(0.0, 3, 0), (0.5, 2, engine.RECLAIMED), (2.5, 1, engine.SHEDDING), (3.5, 3, engine.DRAINED)]
     outcome = engine.serve(asked, capacity(*entries), constant_step(0.1, 1), 1, 8192, 0, 1)
-    shed, served = engine.SHED, engine.SERVED
+    shed, served = steps.SHED, steps.SERVED
     assert outcome.state.tolist() == [served, served, shed, shed, served]
 
 

@@ -12,7 +12,7 @@ from planner.candidates.pools import groups_alone
 from planner.candidates.replica import Replica
 from planner.candidates.step_budget import replica_for
 from planner.catalog.variant import Variant
-from planner.verification import engine
+from planner.verification import engine, steps
 from planner.verification.arrivals import drawn_stream
 from planner.verification.step_times import step_times
 
@@ -39,7 +39,7 @@ def in_time(replica: Replica, replicas: int, load: float) -> float:
     longest = float((stream.prompt + stream.output).max())
     sequences = int(1.5 * replica.batch)
     times = step_times(replica.machine, sequences, BUDGET, longest, 0.0)
-    requests = engine.Requests(stream.arrival_s, stream.prompt, stream.found, stream.output, stream.critical)
+    requests = steps.Requests(stream.arrival_s, stream.prompt, stream.found, stream.output, stream.critical)
     capacity = engine.Capacity(np.zeros(1), np.array([replicas]), np.zeros(1, dtype=np.int64))
     outcome = engine.serve(requests, capacity, times, sequences, BUDGET, engine.LEAST_REQUESTS, 1)
     return float(np.mean(outcome.first_s - requests.arrival_s <= w.ttft.seconds))

@@ -9,11 +9,10 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 from planner.reports.verification import seconds
 from planner.verification.arrivals import HOURS
-from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
-from planner.verification.measuring import EDGES, Ended, Tally
-from planner.verification.missed_hours import FEWEST, PoolHours, clearly_missed, missed_hour
+from planner.verification.measuring import EDGES, FEWEST, Ended, PoolHours, Tally, clearly_missed, missed_hour
 from planner.verification.records import WorkloadServed
 from planner.verification.sampling import Measured
+from planner.verification.steps import REFUSED, SERVED, SHED, UNFINISHED
 from tests.support.lever_plans import lever_plan
 
 STEP = EDGES[1] / EDGES[0]

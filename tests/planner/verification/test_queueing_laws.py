@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
-from planner.verification import engine
+from planner.verification import engine, steps
 from planner.verification.step_times import step_times
 from tests.support import machines
 from tests.support.simulated import constant_step, requests, served_by
@@ -90,7 +90,7 @@ def test_requests_and_tokens_are_conserved(name: machines.Name, room: float) -> 
     times = replace(times, kv_room_bytes=room * 2200 * (times.kv_bytes_per_token + times.kv_window_bytes_per_token))
     asked = requests(np.sort(rng.uniform(0, 300.0, count)), prompt, output, found)
     outcome = served_by(3, asked, times, 24, 1024)
-    assert (outcome.state == engine.SERVED).all()
+    assert (outcome.state == steps.SERVED).all()
     assert (outcome.first_s > asked.arrival_s).all() and (outcome.last_s >= outcome.first_s).all()
     assert ((outcome.last_s == outcome.first_s) == (output == 1)).all()
     computed_again = outcome.tokens[0] - (prompt - found).sum()

@@ -201,7 +201,7 @@ def test_work_that_waits_is_let_in_once() -> None:
     pool = view.plan.pools[0]
     come = Traffic(view, pool, slots_of_week(view.plan, 0), np.ones((1, MINUTES)), 0.02, (1, 0), None)
     let_in = [come.part(n)[0] for n in range(HOURS * come.parts)]
-    came = [come._came(0, hour, part) for hour in range(HOURS) for part in range(come.parts)]
+    came = [come._arrived(0, hour, part) for hour in range(HOURS) for part in range(come.parts)]
     for n, part in enumerate(let_in):
         inside = (part.let_in_s >= 3600 * n / come.parts) & (part.let_in_s < 3600 * (n + 1) / come.parts)
         assert inside.all() and (np.diff(part.let_in_s) >= 0).all()

@@ -14,7 +14,7 @@ from planner.performance.memory import TOKEN_STEP
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
-from planner.verification import engine, serving
+from planner.verification import engine, serving, steps
 from planner.verification.arrivals import HOURS, drawn_stream, slots_of_week
 from planner.verification.serving import ServeOptions, verify_plan
 from planner.verification.step_times import step_times
@@ -139,7 +139,7 @@ def test_the_engine_admits_whatever_context_and_memory_allow(name: str) -> None:
             room = times.kv_room_bytes / (times.kv_bytes_per_token + times.kv_window_bytes_per_token)
             assert context == plain.model.max_context_tokens or context <= room < context + TOKEN_STEP, d.key
             outcome = served_by(1, requests([0.0], context - 2, 2), times)
-            assert outcome.state.tolist() == [engine.SERVED], d.key
+            assert outcome.state.tolist() == [steps.SERVED], d.key
 
 
 @pytest.mark.parametrize("name", ["waiting", "together"])

@@ -1,7 +1,8 @@
 """What differs from the file from a later quarter on: prices with a date, and what a scenario changes besides volume.
 
-The first quarter is one plan for all scenarios, and what is signed with it is signed in all of them. So it is planned
-with the prices, objectives and menu of the file; each later quarter is one of a scenario and has those of the scenario.
+Prices change on the first days of quarters, each once for an instance. The first quarter is one plan for all scenarios,
+and what is signed with it is signed in all of them. So it is planned with the prices, objectives and menu of the file;
+each later quarter is one of a scenario and has those of the scenario.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from planner.case.case import AMENDED, Amendment, Case, Scenario
-from planner.case.dates import month_index, quarter_days
-from planner.case.demand.diagnostics import Diagnostics
-from planner.case.demand.future.price_steps import quarter_beginning, step_days
-from planner.case.demand.future.scenario_edits import ScenarioEdits, is_other
+from planner.case.dates import last_day_after, month_index, quarter_days
+from planner.case.demand.future.edits import ScenarioEdits, is_other
 from planner.case.demand.future.scenarios import ScenarioReader, hours_of
 from planner.case.demand.future_schema import ScenarioSpec
+from planner.case.demand.notes import Notes
+from planner.case.demand.overrides import offers_called, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.catalog.entries import Offer
 from planner.io.errors import InputError, Path
 from planner.io.validation import validate
 
@@ -31,23 +33,73 @@ NAMING_OFFERS = ("prices", "have", "policy", "scenarios", "unused_after_horizon"
 """keys whose values name instances, or need what is named there"""
 
 
+def quarter_beginning(day: date, path: Path, starts: date, quarters: int, what: str, notes: Notes) -> int | None:
+    """The quarter after the first that a day is the first of; complains where there is none."""
+    months = month_index(starts, day)
+    quarter, within = divmod(months, MONTHS_OF_A_QUARTER)
+    ends = last_day_after(starts, MONTHS_OF_A_QUARTER * quarters)
+    if day > ends:
+        notes.complain(path, f"is after the horizon, which ends {ends}", "Remove it, or lengthen 'horizon'")
+    elif day <= starts:
+        message = f"is not after {starts}, when the plan starts with {what} of the file"
+        notes.complain(path, message, "Write the first day of a later quarter")
+    elif within or day.day > 1:
+        around = [quarter_days(starts, q)[0] for q in (quarter, quarter + 1) if 1 <= q < quarters]
+        remedy = f"Write {' or '.join(map(str, around))}" if around else "Lengthen 'horizon'"
+        notes.complain(path, f"lies within a quarter of the plan: {what} change with a quarter", remedy)
+    else:
+        return quarter
+    return None
+
+
+def check_price_steps(spec: DemandFile, offers: dict[str, Offer], notes: Notes) -> None:
+    """Complain about dates that are no quarter of the plan, and about two changes of one instance with one date."""
+    if spec.starts is None:
+        return
+    named: dict[tuple[str, date], str] = {}
+    for name, price in spec.prices.items():
+        for k, step in enumerate(price.steps):
+            path: Path = ("prices", name, "steps", k, "from")
+            quarter_beginning(step.from_day, path, spec.starts, spec.horizon or 1, "prices", notes)
+            for key in offers_called(name, offers):
+                other = named.setdefault((key, step.from_day), name)
+                if other != name:
+                    message = f"prices of '{other}', which {key} is too, change on {step.from_day} as well"
+                    notes.complain(path, message, "Give the step once")
+
+
+def step_days(spec: DemandFile) -> list[date]:
+    """Dates with which some price changes."""
+    return sorted({step.from_day for price in spec.prices.values() for step in price.steps})
+
+
+def offers_at(offers: dict[str, Offer], spec: DemandFile, day: date, file: str) -> dict[str, Offer]:
+    """Offers at the prices of a day, from their first prices on."""
+    begun = [(s.from_day, name, s) for name, price in spec.prices.items() for s in price.steps if s.from_day <= day]
+    priced = dict(offers)
+    for since, name, step in sorted(begun, key=lambda each: each[0]):
+        for key in offers_called(name, offers):
+            priced[key] = repriced(priced[key], step, f"{file}, from {since}")
+    return priced
+
+
 class AmendmentReader:
     def __init__(self, reader: ScenarioReader, base: CaseOn, changed: Callable[[Any], CaseOn]) -> None:
         """`base` is the file's case on a day, `changed` that of changed data."""
         assert reader.spec.starts is not None
         self.reader, self.base, self.changed = reader, base, changed
         self.spec: DemandFile = reader.spec
-        self.found: Diagnostics = reader.found
+        self.notes: Notes = reader.notes
         self.starts, self.quarters = reader.spec.starts, reader.spec.horizon or 1
         self.now = base(self.starts)
 
     def amended(self, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
-        """Scenarios with their amendments; mistakes go to the diagnostics."""
-        found = []
+        """Scenarios with their amendments; mistakes go to the notes."""
+        amended = []
         for k, s in enumerate(scenarios):
             given = self.spec.listed_scenarios[k] if self.spec.listed_scenarios else None
-            found.append(s.model_copy(update={"amendments": self._of_scenario(given, k)}))
-        return tuple(found)
+            amended.append(s.model_copy(update={"amendments": self._of_scenario(given, k)}))
+        return tuple(amended)
 
     def _of_scenario(self, given: ScenarioSpec | None, k: int) -> tuple[Amendment, ...] | None:
         """By quarter, each as it differs from the first; None where nothing does."""
@@ -59,7 +111,7 @@ class AmendmentReader:
             if begins is not None:
                 try:
                     later = self._later(data, places)
-                    days = step_days(validate(DemandFile, replace(self.found.document, data=data)))
+                    days = step_days(validate(DemandFile, replace(self.notes.document, data=data)))
                 except InputError as error:
                     edits.complain(error.diagnostics, places)
                     return None
@@ -73,26 +125,26 @@ class AmendmentReader:
         if not places:
             if given.from_day is not None:
                 message = "is of no use: changes of volume have dates of their own, and there are no others"
-                self.found.complain(path, message, "Give the workload a date, with from or steps")
+                self.notes.complain(path, message, "Give the workload a date, with from or steps")
             return None
         if given.from_day is not None:
             what = "prices, objectives and menus"
-            return quarter_beginning(given.from_day, path, self.starts, self.quarters, what, self.found)
+            return quarter_beginning(given.from_day, path, self.starts, self.quarters, what, self.notes)
         if self.quarters == 1:
             message = "begins after the first quarter, which is one plan for all scenarios, and the horizon has one"
             remedy = "Lengthen 'horizon', or compare with what-if"
             written = next(iter(places.values()))
-            self.found.diagnostics.append(self.found.document.diagnostic(written, message, remedy, at_key=True))
+            self.notes.mistakes.append(self.notes.document.diagnostic(written, message, remedy, at_key=True))
             return None
         first = quarter_days(self.starts, 1)[0]
         what = ", ".join(dict.fromkeys(str(written[-1]) for written in places.values()))
         why = "the first quarter is one plan for all scenarios; write from: for another quarter"
-        self.found.assume(f"scenarios.{given.name}", f"{what} from {first}", why)
+        self.notes.assume(f"scenarios.{given.name}", f"{what} from {first}", why)
         return 1
 
     def _later(self, data: Any, places: dict[Path, Path]) -> CaseOn:
         """The case of changed data; raises InputError where they change what all scenarios share."""
-        document = self.found.document
+        document = self.notes.document
         if any(path[0] == "menu" for path in places):
             before, after = (self._menu_of(each) for each in (document.data, data))
             lost = [key for key in before if key not in after]

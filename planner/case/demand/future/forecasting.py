@@ -23,7 +23,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.logs.trend import levels, line
+from planner.logs.growth import levels, line
 
 WEEK = 168
 WEEKS_AHEAD = 13
@@ -69,11 +69,11 @@ def forecasts(series: np.ndarray, hours: int = WEEKS_AHEAD * WEEK) -> list[Forec
     tests = _tests(y.shape[1])
     ahead = tests[0][1] if tests else 0
     filter_ = HoltWinters(y)
-    said = {
+    by_method = {
         NAIVE: seasonal_naive(y, hours), TREND: trend_ahead(y, hours), SMOOTHED: filter_.ahead(y.shape[1], hours)
     }  # fmt: skip
     errors, ratios = _tried(y, filter_, tests)
-    found = []
+    chosen = []
     for k in range(len(y)):
         tried = bool(tests) and bool(np.isfinite(errors[NAIVE][k])) and weeks_known[k] >= LEAST_WEEKS[NAIVE]
         error = {
@@ -83,10 +83,10 @@ def forecasts(series: np.ndarray, hours: int = WEEKS_AHEAD * WEEK) -> list[Forec
         }
         method = min(error, key=lambda name: error[name], default=NAIVE)
         bias, low, high = _spread(ratios[method][k], ahead // WEEK) if tried else (1.0, None, None)
-        found.append(
+        chosen.append(
             Forecast(
                 method=method,
-                requests=bias * said[method][k],
+                requests=bias * by_method[method][k],
                 error_frac=error.get(method),
                 other_error_frac=min((e for name, e in error.items() if name != method), default=None),
                 bias_frac=bias - 1,
@@ -95,7 +95,7 @@ def forecasts(series: np.ndarray, hours: int = WEEKS_AHEAD * WEEK) -> list[Forec
                 high_ratio=high,
             )
         )
-    return found
+    return chosen
 
 
 def _spread(ratios: np.ndarray, tried_weeks: int) -> tuple[float, float | None, float | None]:
@@ -219,17 +219,17 @@ class HoltWinters:
 
     def _week_ahead_errors(self) -> dict[int, np.ndarray]:
         """Absolute error over the week after each point that is kept [row, constants]."""
-        found = {}
+        weekly = {}
         for t, (level, trend, season) in sorted(self.states.items()):
             if t + WEEK > self.y.shape[1]:
                 continue
             actual = self.y[:, t : t + WEEK]
             steps = np.cumsum(self.grid[3][None, :] ** np.arange(1, WEEK + 1)[:, None], axis=0)
             hour = (t + np.arange(WEEK)) % WEEK
-            said = level[None] + steps[:, None, :] * trend[None] + season[hour]
-            off = np.abs(np.maximum(0.0, said) - actual.T[:, :, None])
-            found[t] = np.nansum(off, axis=0)
-        return found
+            expected = level[None] + steps[:, None, :] * trend[None] + season[hour]
+            off = np.abs(np.maximum(0.0, expected) - actual.T[:, :, None])
+            weekly[t] = np.nansum(off, axis=0)
+        return weekly
 
 
 def _start(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -280,12 +280,14 @@ def _tried(
             NAIVE: seasonal_naive(earlier, hours), TREND: trend_ahead(earlier, hours),
             SMOOTHED: filter_.ahead(start, hours),
         }  # fmt: skip
-        for name, said in tries.items():
-            off[name] += np.where(known, np.abs(said - actual), 0.0).sum(axis=1)
-            came, expected = (np.where(known, x, 0.0).reshape(len(y), -1, WEEK).sum(axis=2) for x in (actual, said))
+        for name, forecast in tries.items():
+            off[name] += np.where(known, np.abs(forecast - actual), 0.0).sum(axis=1)
+            requests, expected = (
+                np.where(known, x, 0.0).reshape(len(y), -1, WEEK).sum(axis=2) for x in (actual, forecast)
+            )
             enough = (known.reshape(len(y), -1, WEEK).sum(axis=2) >= WEEK // 2) & (expected > 0)
-            ratios[name].append(np.where(enough, came / np.where(expected > 0, expected, 1.0), np.nan))
+            ratios[name].append(np.where(enough, requests / np.where(expected > 0, expected, 1.0), np.nan))
     none = np.full((len(y), 1), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = {name: np.where(total > 0, off[name] / total, np.nan) for name in off}
-    return errors, {name: np.concatenate(found, axis=1) if found else none for name, found in ratios.items()}
+    return errors, {name: np.concatenate(weeks, axis=1) if weeks else none for name, weeks in ratios.items()}

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from planner.case.case import OWNED, Holding, Limits
 from planner.case.dates import last_day_after, quarter_days
-from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.future_schema import HoldingSpec
+from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
@@ -17,20 +17,20 @@ from planner.io.errors import did_you_mean, shown
 
 
 def holdings_of(
-    spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], limits: Limits, found: Diagnostics
+    spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], limits: Limits, notes: Notes
 ) -> tuple[Holding, ...]:
     assert spec.starts is not None
-    held = []
+    holdings = []
     for k, entry in enumerate(spec.have):
-        key = _offer(entry, k, catalog, offers, found)
-        if _touches_horizon(entry, k, spec, found) and key is not None:
-            _assume_whole_quarters(entry, spec, found)
-            held.append(holding_of(entry, key))
+        key = _offer(entry, k, catalog, offers, notes)
+        if _touches_horizon(entry, k, spec, notes) and key is not None:
+            _assume_whole_quarters(entry, spec, notes)
+            holdings.append(holding_of(entry, key))
             if entry.purchase == OWNED:
-                _check_owned(entry, k, spec, held, found)
-    if not found.diagnostics:
-        _check_quotas(spec, held, offers, limits, found)
-    return tuple(held)
+                _check_owned(entry, k, spec, holdings, notes)
+    if not notes.mistakes:
+        _check_quotas(spec, holdings, offers, limits, notes)
+    return tuple(holdings)
 
 
 def holding_of(entry: HoldingSpec, offer: str) -> Holding:
@@ -45,46 +45,46 @@ def holding_of(entry: HoldingSpec, offer: str) -> Holding:
     )
 
 
-def _check_owned(entry: HoldingSpec, k: int, spec: DemandFile, held: list[Holding], found: Diagnostics) -> None:
+def _check_owned(entry: HoldingSpec, k: int, spec: DemandFile, holdings: list[Holding], notes: Notes) -> None:
     """Complain where owned boxes could not be used: they run by the hour, all of a kind at one price."""
     if spec.menu.purchase is not None and "on-demand" not in spec.menu.purchase:
         message = "owned boxes run by the hour, and menu.purchase has no on-demand"
-        found.complain(("have", k, "purchase"), message, "Add on-demand to menu.purchase")
-    prices = {h.usd_per_h for h in held if h.purchase == OWNED and h.offer == held[-1].offer}
+        notes.complain(("have", k, "purchase"), message, "Add on-demand to menu.purchase")
+    prices = {h.usd_per_h for h in holdings if h.purchase == OWNED and h.offer == holdings[-1].offer}
     if len(prices) > 1:
-        found.complain(("have", k, "price"), "boxes of this kind are owned at another price too", "Give their mean")
+        notes.complain(("have", k, "price"), "boxes of this kind are owned at another price too", "Give their mean")
 
 
-def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> str | None:
+def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], notes: Notes) -> str | None:
     keys = offers_called(entry.offer, offers)
     path = ("have", k, "offer")
     known = offers_called(entry.offer, catalog.offers)
     if not keys and known:
         offer = catalog.offers[known[0]]
         remedy = f"Add GPU {offer.gpu}, provider {offer.provider} or region {offer.region} to the menu"
-        found.complain(path, f"{shown(entry.offer)} is not on the menu", remedy)
+        notes.complain(path, f"{shown(entry.offer)} is not on the menu", remedy)
     elif not keys:
         message = f"no instance is called {shown(entry.offer)}"
-        found.complain(path, message, did_you_mean(entry.offer, offers) or "Write provider/instance@region")
+        notes.complain(path, message, did_you_mean(entry.offer, offers) or "Write provider/instance@region")
     elif len(keys) > 1:
         message = f"{shown(entry.offer)} is on the menu in {len(keys)} regions"
-        found.complain(path, message, f"Write the one that is held, such as {keys[0]}")
+        notes.complain(path, message, f"Write the one that is held, such as {keys[0]}")
     return keys[0] if len(keys) == 1 else None
 
 
-def _touches_horizon(entry: HoldingSpec, k: int, spec: DemandFile, found: Diagnostics) -> bool:
+def _touches_horizon(entry: HoldingSpec, k: int, spec: DemandFile, notes: Notes) -> bool:
     assert spec.starts is not None
     ends = last_day_after(spec.starts, MONTHS_OF_A_QUARTER * (spec.horizon or 1))
     if entry.until and entry.until < spec.starts:
-        found.complain(("have", k, "until"), f"it has lapsed when the plan starts, {spec.starts}", "Remove it")
+        notes.complain(("have", k, "until"), f"it has lapsed when the plan starts, {spec.starts}", "Remove it")
         return False
     if entry.from_day and entry.from_day > ends:
-        found.complain(("have", k, "from"), f"it begins after the horizon, which ends {ends}", "Remove it")
+        notes.complain(("have", k, "from"), f"it begins after the horizon, which ends {ends}", "Remove it")
         return False
     return True
 
 
-def _assume_whole_quarters(entry: HoldingSpec, spec: DemandFile, found: Diagnostics) -> None:
+def _assume_whole_quarters(entry: HoldingSpec, spec: DemandFile, notes: Notes) -> None:
     """Say that a holding serves whole quarters only, where it begins or ends within one."""
     assert spec.starts is not None
     first, last = entry.from_day, entry.until
@@ -95,11 +95,11 @@ def _assume_whole_quarters(entry: HoldingSpec, spec: DemandFile, found: Diagnost
             paid = "it is paid for its days" if entry.purchase != OWNED else "it costs nothing while it is not used"
             day = f"last day {last}" if last and last < ends else f"first day {first}"
             why = f"its {day} lies within the quarter: instances serve whole quarters only; {paid}"
-            found.assume(f"have.{entry.offer}", f"not used from {begins} to {ends}", why)
+            notes.assume(f"have.{entry.offer}", f"not used from {begins} to {ends}", why)
 
 
 def _check_quotas(
-    spec: DemandFile, held: list[Holding], offers: dict[str, Offer], limits: Limits, found: Diagnostics
+    spec: DemandFile, holdings: list[Holding], offers: dict[str, Offer], limits: Limits, notes: Notes
 ) -> None:
     """Complain where more is held than a quota allows; owned instances need not run."""
     assert spec.starts is not None
@@ -107,21 +107,21 @@ def _check_quotas(
         begins, ends = quarter_days(spec.starts, quarter)
         inside = [
             h
-            for h in held
+            for h in holdings
             if (h.first_day is None or h.first_day <= ends) and (h.last_day is None or h.last_day >= begins)
         ]
         over = [*beyond_quotas(inside, offers, limits)]
         for key, message in over:
-            found.complain(("have",), message, f"Raise {key}, or correct what is held")
+            notes.complain(("have",), message, f"Raise {key}, or correct what is held")
         if over:
             return
 
 
-def beyond_quotas(held: Iterable[Holding], offers: dict[str, Offer], limits: Limits) -> Iterator[tuple[str, str]]:
+def beyond_quotas(holdings: Iterable[Holding], offers: dict[str, Offer], limits: Limits) -> Iterator[tuple[str, str]]:
     """Quotas below what is held, and how far; owned instances need not run."""
     instances: Counter[str] = Counter()
     gpus: Counter[str] = Counter()
-    for h in held:
+    for h in holdings:
         if h.purchase != OWNED:
             instances[h.offer] += h.instances
             gpus[offers[h.offer].gpu] += h.instances * offers[h.offer].gpus

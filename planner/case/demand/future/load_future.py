@@ -6,10 +6,9 @@ from typing import Any
 
 from planner.case.case import Case, Future, Limits, Scenario
 from planner.case.dates import last_day_after, quarter_days
-from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.future.holdings import holdings_of
-from planner.case.demand.future.month_factors import assume_dates, check_dates
-from planner.case.demand.future.scenarios import ScenarioReader
+from planner.case.demand.future.scenarios import ScenarioReader, assume_dates, check_dates
+from planner.case.demand.notes import Notes
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.quarters import quarter_case
@@ -25,41 +24,41 @@ def future_fields(
     offers: dict[str, Offer],
     limits: Limits,
     reader: ScenarioReader | None,
-    found: Diagnostics,
+    notes: Notes,
 ) -> dict[str, Any]:
     """Fields of a Case that are about time; of one that is read for a scenario, what is held."""
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
     if spec.policy.risk == "worst-case" and not spec.scenarios and reader is not None:
         message = "there are no scenarios that one could be the worst of"
-        found.complain(("policy", "risk"), message, "List 'scenarios' with their probabilities, or leave 'risk' out")
+        notes.complain(("policy", "risk"), message, "List 'scenarios' with their probabilities, or leave 'risk' out")
     quarters = spec.horizon or 1
     if all(value is None for value in after.values()):
-        _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
+        _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, notes)
     if spec.starts is None:
         for key, value in (
             (("unused_after_horizon",), worth),
             (("policy", "max_liability"), spec.policy.max_liability),
         ):
             if value is not None:
-                found.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
-        found.assume("horizon", "one quarter", A_MONTH)
+                notes.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
+        notes.assume("horizon", "one quarter", A_MONTH)
         return {}
     if reader is None:
-        return {"starts": spec.starts, "held": holdings_of(spec, catalog, offers, limits, found) or None}
+        return {"starts": spec.starts, "held": holdings_of(spec, catalog, offers, limits, notes) or None}
     count = "one quarter" if quarters == 1 else f"{quarters} quarters"
     ends = last_day_after(spec.starts, MONTHS_OF_A_QUARTER * quarters)
-    found.assume("horizon", f"{count}, {spec.starts} to {ends}", A_MONTH)
+    notes.assume("horizon", f"{count}, {spec.starts} to {ends}", A_MONTH)
     for k, w in enumerate(spec.workloads):
-        check_dates(w, ("workloads", k), spec.starts, MONTHS_OF_A_QUARTER * quarters, found)
-        assume_dates(w, spec.starts, found)
-    held = holdings_of(spec, catalog, offers, limits, found)
+        check_dates(w, ("workloads", k), spec.starts, MONTHS_OF_A_QUARTER * quarters, notes)
+        assume_dates(w, spec.starts, notes)
+    holdings = holdings_of(spec, catalog, offers, limits, notes)
     scenarios = reader.scenarios()
-    if found.diagnostics:
+    if notes.mistakes:
         return {}
-    _check_that_something_comes(spec, scenarios, found)
+    _check_that_something_comes(spec, scenarios, notes)
     future = Future(starts=spec.starts, quarters=quarters, scenarios=scenarios, risk=spec.policy.risk, **after)
-    return {"starts": spec.starts, "held": held or None, "future": future}
+    return {"starts": spec.starts, "held": holdings or None, "future": future}
 
 
 def as_planned(case: Case, spec: DemandFile) -> Case:
@@ -72,21 +71,21 @@ def as_planned(case: Case, spec: DemandFile) -> Case:
     return quarter if dated else quarter.model_copy(update={"workloads": case.workloads, "months": None})
 
 
-def _assume_no_long_terms(spec: DemandFile, months: int, found: Diagnostics) -> None:
+def _assume_no_long_terms(spec: DemandFile, months: int, notes: Notes) -> None:
     """Say which commitments on the menu are not bought, since nobody says what they are worth after the horizon."""
     terms = [term for term in spec.menu.purchase or () if is_long(term) and TERM_MONTHS[term] > months]
     if terms:
         why = "what is left of a long term after the horizon may never be used; give its worth, or policy.max_liability"
-        found.assume("unused_after_horizon", f"{' and '.join(terms)} not bought", why)
+        notes.assume("unused_after_horizon", f"{' and '.join(terms)} not bought", why)
 
 
-def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...], found: Diagnostics) -> None:
+def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...], notes: Notes) -> None:
     """Complain about quarters without any demand, and workloads that no scenario has any for."""
     assert spec.starts is not None
     for k, w in enumerate(spec.workloads):
         if not any(any(s.month_factors[w.name]) for s in scenarios):
             message = "no scenario has any demand for this workload within the horizon"
-            found.complain(("workloads", k), message, "Remove it, or change its dates")
+            notes.complain(("workloads", k), message, "Remove it, or change its dates")
     for quarter in range(spec.horizon or 1):
         months = slice(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1))
         comes = [any(any(factors[months]) for factors in s.month_factors.values()) for s in scenarios]
@@ -95,7 +94,7 @@ def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...
         first, last = quarter_days(spec.starts, quarter)
         message = f"no workload has any demand from {first} to {last}"
         if quarter and spec.listed_scenarios:
-            found.complain(("scenarios", comes.index(False)), message, "Let one go on, or shorten 'horizon'")
+            notes.complain(("scenarios", comes.index(False)), message, "Let one go on, or shorten 'horizon'")
         else:
-            found.complain(("starts",) if not quarter else ("horizon",), message, "Change 'starts', 'horizon' or dates")
+            notes.complain(("starts",) if not quarter else ("horizon",), message, "Change 'starts', 'horizon' or dates")
         return

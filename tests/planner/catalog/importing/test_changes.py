@@ -8,8 +8,8 @@ import pytest
 
 from planner.case.demand.overrides import own_offers
 from planner.catalog.entries import HourlyPrice, Offer, OfferPrices, UpfrontPrice, shipped_catalog
-from planner.catalog.importing.changes import changes_between
 from planner.catalog.importing.importing import catalog_text, import_prices
+from planner.catalog.importing.offers import changes_between
 from planner.io.strict_yaml import parse_yaml
 from tests.support import price_files as files
 

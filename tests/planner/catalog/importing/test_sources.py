@@ -10,7 +10,7 @@ import pytest
 
 from planner.catalog.entries import OWN_FIGURE, OfferPrices, shipped_catalog
 from planner.catalog.importing.importing import Imported, import_prices
-from planner.catalog.importing.instances import instance_facts
+from planner.catalog.importing.instances import instance_types
 from tests.support import price_files as files
 
 DAY = "2026-08-22"
@@ -368,11 +368,11 @@ def test_gzipped_files_are_read_as_they_are(tmp_path: Path) -> None:
 
 
 def test_instance_types_agree_with_the_shipped_offers_and_have_a_source() -> None:
-    facts = instance_facts()
+    known = instance_types()
     for offer in shipped_catalog().offers.values():
-        types = facts[offer.provider].types if offer.provider in facts else {}
+        types = known[offer.provider].types if offer.provider in known else {}
         assert types.get(offer.instance, (offer.gpus, offer.gpu)) == (offer.gpus, offer.gpu), offer.instance
-    for name, entry in facts.items():
+    for name, entry in known.items():
         assert entry.date and entry.source != OWN_FIGURE, name
         gpus = {gpu for _, gpu in entry.types.values()} | set(entry.names.values())
         assert gpus <= {*shipped_catalog().gpus, "a10", "h100-nvl"}, name

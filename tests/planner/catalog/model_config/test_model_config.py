@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.catalog.entries import Model, shipped_catalog
+from planner.catalog.model_config.config import ModelConfig, NamedCounts, named_counts
 from planner.catalog.model_config.entry import make_entry
-from planner.catalog.model_config.published import NamedCounts, named_counts
-from planner.catalog.model_config.reading import ModelConfig
 from planner.io.errors import InputError
 from planner.performance.memory import kv_bytes, kv_copies, parameters, sight
 from tests.support.model_configs import (

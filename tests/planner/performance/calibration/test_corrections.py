@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
 from planner.performance.calibration.correction import Correction, in_flight_of, predicted
-from planner.performance.calibration.errors import assessed, correction_of
-from planner.performance.calibration.fitting import Runs, starts_together
+from planner.performance.calibration.fitting import Runs, assessed, correction_of, starts_together
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from tests.support.places import TESTS

@@ -18,7 +18,7 @@ from planner.catalog.variant import PARALLELISMS, Parallelism, Variant
 from planner.io.errors import InputError
 from planner.performance.calibration.calibrate import calibrate
 from planner.performance.calibration.datasheet_limits import beyond_limits, in_other_units, replica_of
-from planner.performance.calibration.profile_files import profiles_from_text
+from planner.performance.calibration.profiles import profiles_from_text
 from planner.performance.closed_loop import closed_loop
 from planner.performance.machine_by_name import machine_for
 from planner.plan.plan import Plan

@@ -17,8 +17,7 @@ from planner.io.errors import InputError
 from planner.performance.calibration.benchmark_runs import BenchPoint, Spread
 from planner.performance.calibration.datasheet_limits import Replica, beyond_limits, rate_beyond_limits, too_large
 from planner.performance.calibration.lookup import max_rate
-from planner.performance.calibration.make_profiles import make_profiles
-from planner.performance.calibration.profile_files import profiles_from_text, read_profiles
+from planner.performance.calibration.profiles import make_profiles, profiles_from_text, read_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from tests.support.places import TESTS

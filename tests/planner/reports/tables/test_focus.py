@@ -13,8 +13,7 @@ import pytest
 import planner
 from planner.plan.plan import Plan, read_plan
 from planner.reports.tables.bills.focus import COLUMNS, focus_csv
-from planner.review.bills.bill import read_bill
-from planner.review.bills.bill_spec import BillSpec
+from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
 from tests.support.command_line import Command
 from tests.support.places import ROOT

@@ -17,10 +17,8 @@ from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
 from planner.reports.tables.bills.bill import other_services
 from planner.reports.tables.bills.focus import focus_csv
-from planner.review.bills.bill import Bill, read_bill
-from planner.review.bills.bill_spec import BillSpec
-from planner.review.bills.cents import in_cents, rounded
-from planner.review.bills.prices import at_prices_of_bill
+from planner.review.bills.bill import Bill, BillSpec, at_prices_of_bill, read_bill
+from planner.review.bills.cells import in_cents, rounded
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview
 from planner.review.review_file import read_review

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from planner.plan.plan import Plan, read_plan
-from planner.review.bills.bill import read_bill
-from planner.review.bills.bill_spec import BillSpec
+from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview
 from planner.review.review_file import ReviewInputs, read_review

@@ -11,18 +11,16 @@ from typing import Any
 import pytest
 
 from planner.catalog.entries import shipped_catalog
-from planner.catalog.importing.currencies import Rate
 from planner.catalog.importing.focus import instance_of
 from planner.catalog.importing.importing import import_prices
+from planner.catalog.importing.quotes import Rate
 from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
 from planner.reports.html.review import review_page
 from planner.reports.review import review_markdown, review_text
 from planner.reports.tables.bills.bill import bill_sentences, effective_costs
 from planner.review import bill_advice
-from planner.review.bills.bill import Bill, read_bill
-from planner.review.bills.bill_spec import BillSpec
-from planner.review.bills.prices import at_prices_of_bill
+from planner.review.bills.bill import Bill, BillSpec, at_prices_of_bill, read_bill
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview
 from planner.review.review import Reviewed, review_fleet

@@ -9,17 +9,17 @@ from planner.io.errors import Diagnostic, Path, did_you_mean, shown
 from planner.io.strict_yaml import Document
 
 
-class Diagnostics:
+class Notes:
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.diagnostics: list[Diagnostic] = []
+        self.mistakes: list[Diagnostic] = []
         self.assumptions: list[Assumption] = []
 
     def assume(self, key: str, value: str, why: str) -> None:
         self.assumptions.append(Assumption(key=key, value=value, why=why))
 
     def complain(self, path: Path, message: str, remedy: str = "") -> None:
-        self.diagnostics.append(self.document.diagnostic(path, message, remedy))
+        self.mistakes.append(self.document.diagnostic(path, message, remedy))
 
     def unknown(self, path: Path, what: str, name: str, known: Iterable[str], remedy: str | None = None) -> None:
         remedy = did_you_mean(name, known) if remedy is None else remedy
