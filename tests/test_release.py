@@ -1,4 +1,4 @@
-"""What a release needs: a container that gets its files and is not root, a version with a date, formats that are listed."""
+"""What a release needs: a container that is not root, a version with a date, formats that are written down."""
 
 from __future__ import annotations
 

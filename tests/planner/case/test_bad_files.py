@@ -123,6 +123,7 @@ def test_validate_can_say_it_in_json(name: str, fleetplan: Command) -> None:
     assert no_control_characters("".join(e["message"] + e["where"] + e["remedy"] for e in data["errors"]))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "name", ["binary.yaml", "catalog_unknown_kind.yaml", "key_with_escape.yaml", "many_mistakes.yaml", "ttft_zero.yaml"]
 )

@@ -100,6 +100,7 @@ def test_plan_and_its_file_are_the_same_bytes_every_time(fleetplan: Command) -> 
     assert planner.read_plan("a.json").to_json() == first.out
 
 
+@pytest.mark.process
 def test_the_installed_command_gives_the_same_bytes(fleetplan: Command) -> None:
     script = run_script("plan", "small.yaml", "--format", "json")
     assert (script.code, script.err) == (0, "")
@@ -391,6 +392,7 @@ def test_every_example_in_the_help_has_lines_of_its_own(
         assert [c for c in commands if not c.strip().startswith("fleetplan ") or c.count("fleetplan ") > 1] == [], verb
 
 
+@pytest.mark.process
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys\n"
@@ -411,6 +413,7 @@ def test_help_imports_nothing_heavy() -> None:
 # -- pipes and signals ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("arguments", [("plan", "small.yaml", "--format", "json"), ("catalog", "apis"), ("schema",)])
 def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...], fleetplan: Command) -> None:
@@ -424,6 +427,7 @@ def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...
     assert done.stderr == ""
 
 
+@pytest.mark.process
 @POSIX
 def test_a_reader_that_stops_early_is_no_failure(fleetplan: Command) -> None:
     read_end, write_end = os.pipe()
@@ -450,6 +454,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
 @pytest.mark.parametrize(
     ("solver", "number"), [("cbc", signal.SIGINT), ("highs", signal.SIGTERM)], ids=["cbc-ctrl-c", "highs-sigterm"]
@@ -478,6 +483,7 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
     wait_until(lambda: not any(is_running(child) for child in solving))
 
 
+@pytest.mark.process
 @POSIX
 def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[str]] = []
@@ -500,6 +506,7 @@ def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pyt
         started[0].wait()
 
 
+@pytest.mark.process
 @POSIX
 def test_progress_is_shown_on_a_terminal_only(fleetplan: Command) -> None:
     """A live line on stderr with the best cost, the bound and the gap; the other tests see none of it."""

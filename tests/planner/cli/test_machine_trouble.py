@@ -202,6 +202,7 @@ except KeyboardInterrupt as error:
 """as extensions do that are interrupted"""
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("code", [STRUCK, SWALLOWED], ids=["struck", "swallowed"])
 @pytest.mark.parametrize("module", ["typer", "yaml"], ids=["with the command", "with the verb"])
@@ -235,6 +236,7 @@ def test_an_interrupt_is_not_taken_for_a_missing_solver(
         signal.signal(number, before)
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_while_an_interrupted_command_ends_changes_nothing(number: int) -> None:

@@ -18,7 +18,10 @@ from tests.support.command_line import SCRIPT, SMALL
 from tests.support.patience import wait_until
 from tests.support.places import ROOT
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes in /proc")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes in /proc"),
+]
 HOLD = """\
 from solvers.backends.scratch import scratch_folder
 with scratch_folder("cbc") as folder:

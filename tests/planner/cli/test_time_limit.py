@@ -136,6 +136,7 @@ with limited_to(3600 if sys.argv[1] == "SIGALRM" else None):
 """
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize(("number", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGALRM", "TimeIsUp")])
 def test_an_interruption_that_python_swallows_strikes_again(number: str, raised: str) -> None:

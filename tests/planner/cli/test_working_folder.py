@@ -103,6 +103,7 @@ def test_the_second_process_runs_nothing_of_it(
     assert marked(marks) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [[str(SCRIPT)], [sys.executable, "-m", "planner.cli"]], ids=["script", "module"])
 def test_the_command_itself_runs_nothing_of_it(command: list[str], folder: Path) -> None:
     """`python -m` takes `planner` itself from there, and with it what every Python process imports first."""

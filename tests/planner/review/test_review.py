@@ -371,6 +371,7 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, example: Reviewed, 
     assert planner.read_plan(written[3]) == example.next_plan
 
 
+@pytest.mark.process
 def test_the_command_of_its_readme_runs_and_changes_nothing_when_run_again(tmp_path: Path, example: Reviewed) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(EXAMPLE, folder)

@@ -29,6 +29,7 @@ from planner.studies.waterfall_steps import naive_step, steps_of
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import SMALL, Command
 from tests.support.places import ROOT
+from tests.support.shared_plans import example_plan
 from tests.support.tampering import Json, Place, changed, holder, of_each_kind, passes_unlisted, with_value
 
 CACHED = """\
@@ -87,7 +88,6 @@ baseline: own/api
 """a replica carries one request a second, so the cost of hosting is a known step function of the volume"""
 
 PROFILE = ROOT / "examples" / "profiles" / "one-request-a-second.yaml"
-EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture
@@ -368,7 +368,7 @@ def test_quotas_do_not_bound_other_volumes(tmp_path: Path) -> None:
 
 @cache
 def build_or_buy() -> tuple[Plan, BreakEven]:
-    plan = planner.plan_fleet(planner.load_case(EXAMPLES / "build-or-buy.yaml"))
+    plan = example_plan("examples/build-or-buy.yaml")
     return plan, break_even(plan, grid=(1.0, 4.0, 10.0))
 
 
@@ -385,7 +385,7 @@ def test_one_billion_tokens_are_bought_and_ten_are_hosted() -> None:
     assert ten.self_hosted_usd_per_month is not None
     assert one.self_hosted_usd_per_month > 25_000 + 1000
     assert ten.self_hosted_usd_per_month < 62_500
-    twin = planner.plan_fleet(planner.load_case(EXAMPLES / "build-or-buy-10b.yaml"))
+    twin = example_plan("examples/build-or-buy-10b.yaml")
     assert twin.baseline.cost_usd_per_month == pytest.approx(62_500, abs=1e-5)
     assert twin.costs.engineers_usd_per_month == 25_000
     assert twin.cost_usd_per_month == pytest.approx(ten.mixed_usd_per_month or 0.0, rel=0.03)

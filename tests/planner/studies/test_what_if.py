@@ -381,6 +381,7 @@ def test_mistakes_of_the_command(tmp_path: Path, command: Command, arguments: li
     assert words in ran.err
 
 
+@pytest.mark.process
 def test_what_nothing_may_be_turned_away_means_and_how_to_change_it(tmp_path: Path) -> None:
     case = written(tmp_path, STRICT)
     strict = run_script("what-if", case, "--budget", "1000", "--budget", "9k")
@@ -411,6 +412,7 @@ def test_a_run_that_fails_leaves_the_others_and_says_why(source: Source) -> None
     assert "<b>no</b>" not in what_if_page(found)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("executor", ["processes:2"])
 def test_other_executors_give_the_same_table(executor: str, source: Source) -> None:
     inputs = [tuple(options_of("scale", "demand=0.5,1"))]
