@@ -25,6 +25,8 @@ from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan
 from tests.support.places import ROOT
 from tests.support.shared_plans import example_plan, plan_of
 
+pytestmark = pytest.mark.slow
+
 PAGE = ROOT / "docs" / "levers.md"
 HOURS = 730.0
 DAYS = HOURS / 24

@@ -15,6 +15,8 @@ from solvers.search.fleet_solution import Options
 from tests.support.golden_plans import EXAMPLES, as_text, digest, golden_file
 from tests.support.shared_plans import example_plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, Plan]:

@@ -72,6 +72,7 @@ def test_plan_prints_the_answer_first(fleetplan: Command) -> None:
         assert f"\n  {section}" in ran.out
 
 
+@pytest.mark.slow
 def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--format", "json")
     assert (ran.code, ran.err) == (0, "")
@@ -88,6 +89,7 @@ def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     assert planner.check_plan(plan) == []
 
 
+@pytest.mark.slow
 def test_plan_and_its_file_are_the_same_bytes_every_time(fleetplan: Command) -> None:
     first = fleetplan("plan", "small.yaml", "--out", "a.json", "--format", "json")
     second = fleetplan("plan", "small.yaml", "-o", "b.json", "--quiet")
@@ -107,6 +109,7 @@ def test_the_installed_command_gives_the_same_bytes(fleetplan: Command) -> None:
     assert script.out == fleetplan("plan", "small.yaml", "--format", "json").out
 
 
+@pytest.mark.slow
 def test_both_solvers_agree(fleetplan: Command) -> None:
     cbc = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "cbc").out)
     highs = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "highs").out)
@@ -123,6 +126,7 @@ def test_a_looser_gap_is_still_a_checked_plan(fleetplan: Command) -> None:
     assert planner.check_plan(plan) == []
 
 
+@pytest.mark.slow
 def test_verbose_shows_every_option(fleetplan: Command) -> None:
     text = SMALL.replace("gpus: [l40s]", "gpus: [l4, l40s, h100]")
     short, long = fleetplan("plan", write(text)), fleetplan("plan", write(text), "--verbose")
@@ -131,6 +135,7 @@ def test_verbose_shows_every_option(fleetplan: Command) -> None:
     assert len(long.out.splitlines()) > len(short.out.splitlines())
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_not_proved_enough_is_written_and_exits_with_4(fleetplan: Command) -> None:
     unmixed = write(HARD.replace("max_deployments: 2", "max_deployments: 1"))
     limits = ("--gap", "30%", "--require-gap", "0.001%")
@@ -194,6 +199,7 @@ FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").re
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -287,6 +293,7 @@ def test_ctrl_c_before_any_plan_exits_with_130(fleetplan: Command, monkeypatch: 
 # -- the other verbs ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_init_then_validate_then_plan(fleetplan: Command) -> None:
     made = fleetplan("init", "demand.yaml")
     assert (made.code, made.out) == (0, "")

@@ -141,6 +141,7 @@ def test_folders_of_dead_processes_are_removed_and_no_others(
     assert (held / "model.mps").exists() and (precious / "work").exists()
 
 
+@pytest.mark.slow
 def test_the_next_plan_clears_what_a_killed_process_left(started: Started, temporary: Path) -> None:
     killed = started(sys.executable, "-c", HOLD)
     assert killed.stdout is not None

@@ -38,6 +38,8 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 POSIX = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
 
 

@@ -25,6 +25,8 @@ from tests.support.manifest_checks import against_restricted, assert_valid, obje
 from tests.support.places import ROOT
 from tests.support.shared_plans import example_plan
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = sorted([*golden_plans.EXAMPLES, *(ROOT / "examples" / "levers").glob("*.yaml")])
 TARGETS = ["compose", "karpenter", "keda", "kubernetes", "skypilot"]
 NOT_THERE = {"karpenter": "Karpenter has no provider for", "skypilot": "SkyPilot does not rent from"}

@@ -17,6 +17,8 @@ from planner.plan.view import PlanView, traffic_of
 from planner.verification import serving
 from tests.support.lever_plans import ROUGHLY
 
+pytestmark = pytest.mark.slow
+
 LONG = """
 workloads:
   - name: reports
