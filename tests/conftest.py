@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,8 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 NOT_QUICK = ("oracle", "browser", "process", "slow")
+FEW_CASES = 12
+"""of a test with many parameters, such as seeds, that are quick"""
 
 os.environ["FLEETPLAN_PROGRESS_S"] = "inf"  # lines of progress come by the clock
 # Commands and solvers are started hundreds of times, in half the time where modules are kept compiled.
@@ -44,12 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before those that `-m` does not ask for are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    seen: Counter[str] = Counter()
     for item in items:
         if item.path.is_relative_to(TESTS / "oracle"):
             item.add_marker("oracle")
         if "page" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
-        if not any(item.get_closest_marker(mark) for mark in NOT_QUICK):
+        test = item.nodeid.split("[")[0]
+        seen[test] += 1
+        if seen[test] <= FEW_CASES and not any(item.get_closest_marker(mark) for mark in NOT_QUICK):
             item.add_marker("quick")
 
 
