@@ -42,7 +42,7 @@ WITHOUT: dict[str, tuple[Edit, ...]] = {
     "destroy and repair": ((DESTROY_REPAIR, "    best = now = plan\n", "    return plan\n    best = now = plan\n"),),
     "rounding program": (("solvers/heuristics/rounding.py", "    model, v = master(fleet)\n", "    return None\n"),),
     "fewer offers": ((LOCAL_SEARCH, "    for g in sorted(plan.purchases, key", "    for g in sorted((), key"),),
-    "dominated offers": ((SEARCH, "        fleet = without_dominated_offers(fleet)\n", ""),),
+    "dominated offers": ((SEARCH, "fleet = without_dominated_offers(", "fleet = ("),),
     "smoothing of duals": ((PRICING + "column_generation.py", "SMOOTHING = ", "SMOOTHING = 0 * "),),
     "lazy rows": ((PRICING + "lazy_rows.py", "FEW_ROWS = 2_000", "FEW_ROWS = 10**9"),),
     "branching": ((SEARCH, "            self._branch(generation)\n", "            pass\n"),),
@@ -52,15 +52,23 @@ WITHOUT: dict[str, tuple[Edit, ...]] = {
 }
 
 
+def edited(device: str) -> dict[str, str]:
+    """The files that lack a device, by their place below the root."""
+    sources: dict[str, str] = {}
+    for file, text, instead in WITHOUT[device]:
+        source = sources.get(file) or (ROOT / file).read_text(encoding="utf-8")
+        if source.count(text) != 1:
+            raise SystemExit(f"{file} does not hold {text!r} once: {device} is no longer switched off that way")
+        sources[file] = source.replace(text, instead)
+    return sources
+
+
 def copied(device: str, folder: Path) -> Path:
     """The source without a device."""
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file, text, instead in WITHOUT[device]:
-        source = (folder / file).read_text(encoding="utf-8")
-        if source.count(text) != 1:
-            raise SystemExit(f"{file} does not hold {text!r} once: {device} is no longer switched off that way")
-        (folder / file).write_text(source.replace(text, instead), encoding="utf-8")
+    for file, source in edited(device).items():
+        (folder / file).write_text(source, encoding="utf-8")
     return folder
 
 

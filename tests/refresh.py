@@ -13,7 +13,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import planner
 from planner.case.demand.starter import make_demand_schema
 from planner.reports.review import review_text
 from planner.reports.terminal import render
@@ -21,6 +20,7 @@ from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 from tests.support import bill_data, review_data, rules_of_thumb
 from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
+from tests.support.shared_plans import example_plan
 
 WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
@@ -43,7 +43,7 @@ def review_output(example: str) -> str:
 
 def readme_output(example: str) -> str:
     """The headline and the fleet, as the README shows them."""
-    plan = planner.plan_fleet(planner.load_case(ROOT / example))
+    plan = example_plan(example)
     return "\n\n".join(render(plan).split("\n\n")[:2]) + "\n"
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     for example in EXAMPLES:
         target = golden_file(example)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(as_text(digest(planner.plan_fleet(planner.load_case(example)))), encoding="utf-8")
+        target.write_text(as_text(digest(example_plan(example))), encoding="utf-8")
     readme = ROOT / "README.md"
     text = README_BLOCK.sub(lambda m: m[1] + readme_output(m[2]) + m[4], readme.read_text(encoding="utf-8"))
     text = REVIEW_BLOCK.sub(lambda m: m[1] + review_output(m[2]) + m[4], text)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 FORBIDDEN = {
     "problems": {"planner", "solvers", "pulp", "highspy", "yaml", "pandas", "pydantic", "typer"},
@@ -38,13 +37,13 @@ def test_every_package_has_files() -> None:
         assert len([path for path in FILES if path.is_relative_to(ROOT / package)]) >= 5
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", FILES)
 def test_imports_point_one_way(path: Path) -> None:
     package = path.relative_to(ROOT).parts[0]
     assert not imported(path.read_text()) & FORBIDDEN[package]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each("path", FILES)
 def test_no_file_names_the_place_where_it_was_written(path: Path) -> None:
     text = path.read_text()
     for place in ("/" + "work/", "shared" + "/data"):

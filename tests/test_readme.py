@@ -45,6 +45,7 @@ def test_the_review_shown_is_the_review() -> None:
     assert text == review_output(example)
 
 
+@pytest.mark.process
 def test_the_what_if_shown_is_the_output_and_its_picture(tmp_path: Path) -> None:
     ((_, arguments, text, _),) = WHAT_IF_BLOCK.findall(README)
     picture = re.search(r"--svg (\S+)", arguments)
@@ -60,6 +61,7 @@ def test_the_quickstart_shown_is_the_file() -> None:
     assert yaml_block[1] == (ROOT / "examples" / "quickstart.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.process
 def test_the_python_shown_runs() -> None:
     code = re.search(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     assert code is not None

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 CHAT = {"model": "llama-3.1-8b", "dtype_weights": "bf16", "gpu": "h100", "n_gpus": "2", "attention_tp": "2",
         "attention_dp": "1", "moe_ep": "", "engine": "vllm-0.11.1", "task": "lm-arena-chat", "avg_batch_size": "64.0",

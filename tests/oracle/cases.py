@@ -59,6 +59,11 @@ def lever_case(seed: int) -> LeverCase:
     return LeverCase(case, frozenset(levers))
 
 
+def drawn_levers(seed: int) -> set[str]:
+    """The levers of a case, before a budget is worked out for it, which takes an enumeration."""
+    return _Draw(seed).case()[1]
+
+
 def case_of(seed: int) -> Case:
     """A case of any kind: simple ones have seeds below 1000, those with levers the others."""
     return random_case(seed, max_utilization=6.0) if seed < 1000 else lever_case(seed).case

@@ -22,6 +22,8 @@ from planner.reports.markdown import plan_markdown
 from planner.reports.terminal import render
 from tests.support.tampering import Json, rehashed
 
+pytestmark = pytest.mark.slow
+
 CONTEXT, OVER = 131_072, 0.0150
 """of llama-3.1-8b, and the share of the requests below that are longer"""
 TEXT = """\

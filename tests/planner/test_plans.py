@@ -13,11 +13,14 @@ from planner.pipeline import attempt
 from planner.plan.plan import DeploymentPlan, Plan, plan_from_json
 from solvers.search.fleet_solution import Options
 from tests.support.golden_plans import EXAMPLES, as_text, digest, golden_file
+from tests.support.shared_plans import example_plan
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, Plan]:
-    return {e.stem: planner.plan_fleet(planner.load_case(e)) for e in EXAMPLES}
+    return {e.stem: example_plan(e) for e in EXAMPLES}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)

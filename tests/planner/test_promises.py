@@ -14,6 +14,8 @@ from problems.recipes.singles import MOST_STEPS, recipes_of
 from problems.staffing import Staffing
 from solvers.search.fleet_solution import Options
 
+pytestmark = pytest.mark.slow
+
 
 def planned(workload: str, rest: str = "", options: Options | None = None) -> Plan:
     text = f"workloads:\n  - name: w\n    models: [llama-3.1-8b]\n{workload}\nbaseline: openai/gpt-4o\n{rest}"

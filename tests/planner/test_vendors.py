@@ -24,6 +24,8 @@ from planner.reports.terminal import render
 from planner.studies.providers import providers
 from solvers.search.fleet_solution import Options
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 CHAT = """
 workloads:

@@ -23,6 +23,7 @@ from planner.plan.horizon.horizon_plan import (
     SignedCommitment,
 )
 from planner.plan.plan import Plan
+from tests.support.shared_plans import plan_of
 
 DEMAND = """\
 name: growth
@@ -112,7 +113,7 @@ def _planned(case: Case, quarter: int, scenario: str | None, signed: tuple[Signe
     mine = [c for c in signed if c.quarter <= quarter and c.scenario in (None, scenario)]
     held = (*(block.held or ()), *(holding(c) for c in mine))
     block = block.model_copy(update={"held": held, "purchase": ("on-demand",)})
-    return planner.plan_fleet(block, planner.Options(gap_frac=0.0))
+    return plan_of(block, planner.Options(gap_frac=0.0))
 
 
 def holding(c: SignedCommitment) -> Holding:

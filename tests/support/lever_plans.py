@@ -7,6 +7,7 @@ from functools import cache
 import planner
 from planner.plan.plan import Plan
 from solvers.search.fleet_solution import Options
+from tests.support.shared_plans import plan_of
 
 TOGETHER = """
 workloads:
@@ -100,4 +101,4 @@ ROUGHLY = Options(gap_frac=0.3, node_limit=200)
 @cache
 def lever_plan(name: str) -> Plan:
     """Checked, and good enough: how near it is to the optimum is for other tests."""
-    return planner.plan_fleet(planner.case_from_text(DEMANDS[name]), ROUGHLY)
+    return plan_of(planner.case_from_text(DEMANDS[name]), ROUGHLY)

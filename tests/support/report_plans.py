@@ -9,6 +9,7 @@ from planner.candidates.rejection import RejectionKind
 from planner.plan.plan import Plan, RejectionRecord
 from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from tests.support.lever_plans import lever_plan
+from tests.support.shared_plans import plan_of
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -31,7 +32,7 @@ def hostile_plan() -> Plan:
     )
     text = f"name: {_quoted(HOSTILE[0])}\nworkloads:\n{workloads}menu: {{gpus: [l40s, l4], quantizations: [fp8, fp16], "
     text += "max_deployments: 1}\nbaseline: openai/gpt-4o-mini\n"
-    return planner.plan_fleet(planner.case_from_text(text), planner.Options(gap_frac=0.3, node_limit=50))
+    return plan_of(planner.case_from_text(text), planner.Options(gap_frac=0.3, node_limit=50))
 
 
 def _quoted(name: str) -> str:

@@ -23,6 +23,7 @@ from planner.studies.providers import providers
 from planner.studies.waterfall import waterfall
 from tests.support.economics import groups_needed, tokens_per_month, usd_per_1m_tokens
 from tests.support.places import ROOT
+from tests.support.shared_plans import example_plan
 
 PAGE = ROOT / "docs" / "rules-of-thumb.md"
 ARTICLE_USD_PER_H = {"h100": 4.50, "a100-80gb": 2.21, "a10g": 1.01, "l4": 0.54, "t4": 0.38}
@@ -202,7 +203,7 @@ def levers() -> Iterator[Rule]:
 
 @cache
 def example(name: str) -> Plan:
-    return planner.plan_fleet(planner.load_case(ROOT / "examples" / f"{name}.yaml"))
+    return example_plan(f"examples/{name}.yaml")
 
 
 def build_or_buy() -> Iterator[Rule]:

@@ -15,6 +15,7 @@ import planner
 from planner.io.errors import LINE_LIMIT
 from tests.support.command_line import SMALL, Command, Ran, no_control_characters, run_script
 from tests.support.places import TESTS
+from tests.support.rows import for_each
 
 BAD = TESTS / "bad"
 FILES = sorted(path.name for path in BAD.iterdir())
@@ -25,7 +26,6 @@ WITHOUT_HEADER = {
     "utf16.yaml": [("", "is encoded as UTF-16")],
 }
 SCREEN_LINES, SCREEN_COLUMNS = 24, LINE_LIMIT
-CASES = FILES
 
 
 @pytest.fixture
@@ -57,8 +57,7 @@ def test_there_are_enough_of_them() -> None:
     assert [name for name in FILES if not expected(name)] == []
 
 
-@pytest.mark.parametrize("verb", ["plan", "validate"])
-@pytest.mark.parametrize("name", CASES)
+@for_each(("name", "verb"), [(name, verb) for name in FILES for verb in ("plan", "validate")])
 def test_each_mistake_is_named_at_its_place(name: str, verb: str, fleetplan: Command) -> None:
     ran = fleetplan(verb, name)
     is_one_polite_message(ran, name)
@@ -73,7 +72,7 @@ def test_each_mistake_is_named_at_its_place(name: str, verb: str, fleetplan: Com
 def test_sentences_are_whole() -> None:
     """What users wrote may be cut, in quotes and in paths; what the program says may not."""
     cut = []
-    for name in CASES:
+    for name in FILES:
         with pytest.raises(planner.InputError) as error:
             planner.load_case(BAD / name)
         cut += [line for line in str(error.value).splitlines() if " …" in line or line.endswith(("…", "…."))]
@@ -112,7 +111,7 @@ def test_names_of_a_catalog_that_cannot_be_read_are_not_called_unknown(tmp_path:
     assert [d.message for d in error.value.diagnostics if "mine" in d.message] == []
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", FILES)
 def test_validate_can_say_it_in_json(name: str, fleetplan: Command) -> None:
     ran = fleetplan("validate", name, "--format", "json")
     is_one_polite_message(ran, name)
@@ -124,6 +123,7 @@ def test_validate_can_say_it_in_json(name: str, fleetplan: Command) -> None:
     assert no_control_characters("".join(e["message"] + e["where"] + e["remedy"] for e in data["errors"]))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "name", ["binary.yaml", "catalog_unknown_kind.yaml", "key_with_escape.yaml", "many_mistakes.yaml", "ttft_zero.yaml"]
 )

@@ -13,6 +13,7 @@ from planner.case.demand.starter import demand_schema_text, make_demand_schema, 
 from planner.io.strict_yaml import parse_yaml
 from tests.support.command_line import SMALL
 from tests.support.places import ROOT, TESTS
+from tests.support.rows import for_each
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 BAD = TESTS / "bad"
@@ -123,7 +124,7 @@ def test_the_same_of_menu_prices_and_policy(written: str, validator: Draft202012
     assert [error.message for error in validator.iter_errors(data_of(text))] == []
 
 
-@pytest.mark.parametrize("name", WRONG_SHAPE)
+@for_each("name", WRONG_SHAPE)
 def test_it_rejects_bad_files_of_the_wrong_shape(name: str, validator: Draft202012Validator) -> None:
     data = data_of((BAD / f"{name}.yaml").read_text(encoding="utf-8"))
     assert list(validator.iter_errors(data))

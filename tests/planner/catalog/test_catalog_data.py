@@ -12,13 +12,15 @@ import yaml
 from planner.case.case import CacheCosts
 from planner.catalog import apis as api_prices
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 DATA = ROOT / "planner" / "data"
+QUICK_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FILES = ("gpus", "offers", "models", "quantizations", "batch_windows", "cache_costs")
 
 
 def load(file: str) -> dict[str, Any]:
-    content = yaml.safe_load((DATA / f"{file}.yaml").read_text(encoding="utf-8"))
+    content = yaml.load((DATA / f"{file}.yaml").read_text(encoding="utf-8"), QUICK_LOADER)
     sections = set(content) - ({"bases"} if file == "offers" else set())
     assert sections == {file}, f"{file}.yaml must hold the one section {file!r}, has {sorted(content)}"
     entries: dict[str, Any] = content[file]
@@ -93,13 +95,13 @@ def test_unsourced_number_is_found() -> None:
     assert list(unsourced({"a": {"b": 1}, "source": "s", "date": "2026-01-01"}, "x")) == []
 
 
-@pytest.mark.parametrize(("file", "key"), ENTRIES)
+@for_each(("file", "key"), ENTRIES)
 def test_every_number_has_source_and_date(file: str, key: str) -> None:
     missing = list(unsourced(CATALOG[file][key], key))
     assert not missing, f"{file}.yaml: no source and date above {missing}"
 
 
-@pytest.mark.parametrize(("file", "key"), ENTRIES)
+@for_each(("file", "key"), ENTRIES)
 def test_dates_are_quoted_and_plausible(file: str, key: str) -> None:
     for path, mapping in mappings(CATALOG[file][key], key):
         if "date" in mapping or "source" in mapping:
@@ -111,7 +113,7 @@ def test_dates_are_quoted_and_plausible(file: str, key: str) -> None:
             assert parsed.year >= 2023, f"{file}.yaml: {path}.date {date} is too old"
 
 
-@pytest.mark.parametrize(("file", "key"), ENTRIES)
+@for_each(("file", "key"), ENTRIES)
 def test_numbers_are_not_negative(file: str, key: str) -> None:
     may_be_zero = ("loss_frac", "min_parameters_b", "shared_experts", "dense_layers", "full_attention_layers", "usd")
     for path, value in numbers(CATALOG[file][key], key):
@@ -119,7 +121,7 @@ def test_numbers_are_not_negative(file: str, key: str) -> None:
         assert value > 0 or (zero_allowed and value == 0), f"{file}.yaml: {path} is {value}"
 
 
-@pytest.mark.parametrize("file", sorted(REQUIRED))
+@for_each("file", sorted(REQUIRED))
 def test_required_entries_are_present(file: str) -> None:
     missing = REQUIRED[file] - set(CATALOG[file])
     assert not missing, f"{file}.yaml lacks {sorted(missing)}"
@@ -135,12 +137,12 @@ WITHOUT_PRICE = {"gb200"}
 """measured, so that estimates and a user's own offers can name it; no price of it is shipped yet"""
 
 
-@pytest.mark.parametrize("gpu", sorted(set(GPUS) - WITHOUT_PRICE))
+@for_each("gpu", sorted(set(GPUS) - WITHOUT_PRICE))
 def test_every_gpu_can_be_rented(gpu: str) -> None:
     assert any(offer["gpu"] == gpu for offer in OFFERS.values()), f"no offer in offers.yaml has {gpu}"
 
 
-@pytest.mark.parametrize("file", FILES)
+@for_each("file", FILES)
 def test_keys_are_unique_and_sorted(file: str) -> None:
     """PyYAML keeps the last of two equal keys without a word, so they are counted in the text."""
     text = (DATA / f"{file}.yaml").read_text(encoding="utf-8").partition(f"\n{file}:\n")[2]
@@ -164,7 +166,7 @@ def test_names_are_unique(file: str) -> None:
 # GPUs
 
 
-@pytest.mark.parametrize("key", GPUS)
+@for_each("key", GPUS)
 def test_gpu_rates(key: str) -> None:
     gpu = GPUS[key]
     rates = gpu["dense_tflops"]
@@ -194,7 +196,7 @@ def test_bare_a100_is_no_name() -> None:
 # Offers
 
 
-@pytest.mark.parametrize("key", OFFERS)
+@for_each("key", OFFERS)
 def test_offer_key_and_gpu(key: str) -> None:
     offer = OFFERS[key]
     assert key == f"{offer['provider']}/{offer['instance']}@{offer['region']}"
@@ -202,7 +204,7 @@ def test_offer_key_and_gpu(key: str) -> None:
     assert offer["gpus"] in {1, 2, 4, 8, 16}, f"{key}: {offer['gpus']} GPUs"
 
 
-@pytest.mark.parametrize("key", OFFERS)
+@for_each("key", OFFERS)
 def test_offer_prices_are_ordered(key: str) -> None:
     prices = OFFERS[key]["prices"]
     ways = {"on_demand", "spot", "reserved_1y", "reserved_3y", "reserved_3y_upfront"}
@@ -229,7 +231,7 @@ def test_offer_prices_are_ordered(key: str) -> None:
 AWS = [key for key, offer in OFFERS.items() if offer["provider"] == "aws"]
 
 
-@pytest.mark.parametrize("key", AWS)
+@for_each("key", AWS)
 def test_aws_commitments_without_a_published_price_are_labelled_assumptions(key: str) -> None:
     for term in ("reserved_1y", "reserved_3y"):
         assert OFFERS[key]["prices"][term].get("assumption"), f"{key}: {term} is no published price"
@@ -243,7 +245,7 @@ def test_the_assumption_about_aws_commitments_is_stated_once() -> None:
     assert "publishes no" not in text, "AWS publishes what it asks for commitments"
 
 
-@pytest.mark.parametrize("key", [key for key in AWS if OFFERS[key]["region"] == "us-east-1"])
+@for_each("key", [key for key in AWS if OFFERS[key]["region"] == "us-east-1"])
 def test_three_years_of_aws_all_up_front_are_published(key: str) -> None:
     price = OFFERS[key]["prices"]["reserved_3y_upfront"]
     assert "assumption" not in price and price["date"] == "2026-06-09", key
@@ -263,7 +265,7 @@ REVIEWED = dt.date(2026, 11, 17)
 """when the prices were last looked through"""
 
 
-@pytest.mark.parametrize("key", OFFERS)
+@for_each("key", OFFERS)
 def test_prices_over_a_year_old_are_marked_stale(key: str) -> None:
     for way, price in OFFERS[key]["prices"].items():
         days = (REVIEWED - dt.date.fromisoformat(price["date"])).days
@@ -290,7 +292,7 @@ def test_aws_sells_h100s_in_europe() -> None:
     assert "aws/p5.48xlarge@eu-north-1" in OFFERS and "aws/p5.4xlarge@eu-west-2" in OFFERS
 
 
-@pytest.mark.parametrize("gpu", sorted({offer["gpu"] for offer in OFFERS.values()}))
+@for_each("gpu", sorted({offer["gpu"] for offer in OFFERS.values()}))
 def test_prices_of_one_gpu_are_comparable(gpu: str) -> None:
     """A box priced as one GPU, or one GPU as a box of eight, would stand out by a factor of eight."""
     per_gpu = {
@@ -370,7 +372,7 @@ def parameters(key: str, active: bool = False) -> float:
     return float(layers * attention + feed_forward + embeddings)
 
 
-@pytest.mark.parametrize("key", MODELS)
+@for_each("key", MODELS)
 def test_parameters_follow_from_the_architecture(key: str) -> None:
     model = MODELS[key]
     assert model["parameters_b"] * 1e9 == pytest.approx(parameters(key), rel=0.004, abs=6e6), key
@@ -386,7 +388,7 @@ def test_kv_bytes_per_token(key: str, expected: int) -> None:
     assert kv_bytes_per_token(MODELS[key]) == expected
 
 
-@pytest.mark.parametrize("key", MODELS)
+@for_each("key", MODELS)
 def test_model_is_consistent(key: str) -> None:
     model = MODELS[key]
     heads, kv_heads = model["query_heads"], model["kv_heads"]
@@ -410,7 +412,7 @@ def test_model_is_consistent(key: str) -> None:
 # Quantizations
 
 
-@pytest.mark.parametrize("key", QUANTIZATIONS)
+@for_each("key", QUANTIZATIONS)
 def test_quantization_is_consistent(key: str) -> None:
     entry = QUANTIZATIONS[key]
     assert entry["compute"] in PRECISIONS, f"{key}: computes in {entry['compute']}"
@@ -421,7 +423,7 @@ def test_quantization_is_consistent(key: str) -> None:
     assert any(entry["compute"] in gpu["dense_tflops"] for gpu in GPUS.values()), f"{key} runs on no GPU"
 
 
-@pytest.mark.parametrize("key", QUANTIZATIONS)
+@for_each("key", QUANTIZATIONS)
 def test_quality_loss_levels(key: str) -> None:
     entry = QUANTIZATIONS[key]
     by_benchmark: dict[str, list[tuple[float, str]]] = {}

@@ -623,6 +623,7 @@ FIELDS: dict[str, str] = {
 LEAVES_OF_A_KIND = 1
 
 
+@pytest.mark.slow
 def test_the_untouched_plan_passes(good: Json, bought_from_an_api: Json) -> None:
     assert planner.check_plan(good) == []
     assert planner.check_plan(json.loads(plan_from_json(json.dumps(good)).to_json())) == []

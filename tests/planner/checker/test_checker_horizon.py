@@ -42,6 +42,7 @@ def rehash_quarter(q: Json) -> None:
     q["plan"]["case_hash"] = case_from_json(q["plan"]["case"]).hash()
 
 
+@pytest.mark.slow
 def test_a_true_plan_passes(good: Json) -> None:
     assert check_horizon(good) == []
     assert [c["scenario"] for c in good["commitments"]] == [None, "high"]

@@ -41,6 +41,7 @@ def flow(plan: Json, what: str) -> list[float]:
 # -- what the plans below show, so that the lies have something to lie about ------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_lever_is_used() -> None:
     together, mixed, waiting, shedding = (lever_plan(name) for name in DEMANDS)
     assert together.pools[0].workloads == ("chat", "tuned")
@@ -58,6 +59,7 @@ def test_every_lever_is_used() -> None:
     assert shedding.binding
 
 
+@pytest.mark.slow
 def test_plans_of_every_lever_pass(honest: Json) -> None:
     assert planner.check_plan(honest) == []
 
@@ -66,6 +68,7 @@ def test_no_leaf_can_be_changed_unseen(honest: Json) -> None:
     assert passes_unlisted(honest, LEAVES_OF_A_KIND) == set()
 
 
+@pytest.mark.slow
 def test_a_case_that_makes_no_sense_never_raises() -> None:
     """Its hash is made to fit wherever it still is a case, so that the arithmetic meets it."""
     plan = lever_plan("waiting").as_json()
@@ -432,6 +435,7 @@ SHEDDING: list[Lie] = [
 LIES = TOGETHER + CACHES + MIXED + WAITING + SHEDDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lie", "words"), LIES, ids=[f"{name}-{lie.__name__}" for name, lie, _ in LIES])
 def test_each_lie_is_refused_in_words(name: str, lie: Callable[[Json], None], words: str) -> None:
     honest = lever_plan(name).as_json()

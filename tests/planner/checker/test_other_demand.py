@@ -54,6 +54,7 @@ def fixed_usd(plan: Plan) -> float:
     return plan.costs.reserved_usd_per_month + plan.costs.engineers_usd_per_month
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEMANDS)
 def test_at_its_own_demand_a_plan_costs_what_it_says(name: str) -> None:
     """Replicas, boxes, spot and starts are worked out again from the rules and come to the same bill."""
@@ -64,6 +65,7 @@ def test_at_its_own_demand_a_plan_costs_what_it_says(name: str) -> None:
     assert point.beyond == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEMANDS)
 def test_more_demand_costs_more_and_what_is_signed_is_always_paid(name: str) -> None:
     plan = lever_plan(name)
@@ -73,6 +75,7 @@ def test_more_demand_costs_more_and_what_is_signed_is_always_paid(name: str) -> 
     assert costs[-1] > 2 * plan.cost_usd_per_month - fixed_usd(plan)
 
 
+@pytest.mark.slow
 def test_twice_the_demand_needs_twice_the_boxes_by_hand() -> None:
     """At ten times the demand, margins hardly count: the bill by the hour is near ten times as high."""
     plan = lever_plan("together")

@@ -27,6 +27,7 @@ def config_file(config: Config, name: str = "config.json") -> str:
     return name
 
 
+@pytest.mark.slow
 def test_what_it_writes_can_be_planned_with(fleetplan: Command) -> None:
     added = fleetplan("catalog", "add-model", config_file(LLAMA_8B), "--name", "acme/chat-8B", "--out", "models.yaml")
     assert added.code == 0

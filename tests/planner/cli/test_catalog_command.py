@@ -28,6 +28,7 @@ def test_overview_counts_every_kind(fleetplan: Command) -> None:
     assert data["gpus"]["entries"] == len(shipped_catalog().gpus)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_listed_and_each_listing_is_json(kind: str, fleetplan: Command) -> None:
     ran = fleetplan("catalog", kind)

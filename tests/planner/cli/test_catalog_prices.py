@@ -28,6 +28,7 @@ def sky(price: str, *more: str) -> None:
 IMPORT = ("catalog", "import", "sky", "--from", "skypilot", "--date", "2026-11-01")
 
 
+@pytest.mark.slow
 def test_imported_prices_are_planned_with_and_compared(fleetplan: Command) -> None:
     sky("1.5", "g6e.4xlarge,L40S,1,1.2,0.8,eu-north-1,a", "p3.2xlarge,V100,1,3,1,us-east-1,a")
     ran = fleetplan(*IMPORT, "--out", "prices.yaml")
@@ -56,6 +57,7 @@ def test_imported_prices_are_planned_with_and_compared(fleetplan: Command) -> No
     assert back.out == "against prices.yaml: 0 new, 0 with changed prices, 2 unchanged\n"
 
 
+@pytest.mark.slow
 def test_prices_are_dated_by_what_says_their_day_and_never_by_the_age_of_the_file(fleetplan: Command) -> None:
     """A clone or a copy is always of today, whatever its prices are of."""
     without = IMPORT[:-2]
@@ -161,6 +163,7 @@ def test_rates_that_cannot_be_are_refused(fleetplan: Command, rates: tuple[str, 
     assert ran.code == 2 and message in ran.err
 
 
+@pytest.mark.slow
 def test_the_next_plan_of_a_review_takes_imported_prices(fleetplan: Command, tmp_path: Path) -> None:
     from planner.review.review_file import read_review
 

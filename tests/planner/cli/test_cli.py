@@ -72,6 +72,7 @@ def test_plan_prints_the_answer_first(fleetplan: Command) -> None:
         assert f"\n  {section}" in ran.out
 
 
+@pytest.mark.slow
 def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--format", "json")
     assert (ran.code, ran.err) == (0, "")
@@ -88,6 +89,7 @@ def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     assert planner.check_plan(plan) == []
 
 
+@pytest.mark.slow
 def test_plan_and_its_file_are_the_same_bytes_every_time(fleetplan: Command) -> None:
     first = fleetplan("plan", "small.yaml", "--out", "a.json", "--format", "json")
     second = fleetplan("plan", "small.yaml", "-o", "b.json", "--quiet")
@@ -100,12 +102,14 @@ def test_plan_and_its_file_are_the_same_bytes_every_time(fleetplan: Command) -> 
     assert planner.read_plan("a.json").to_json() == first.out
 
 
+@pytest.mark.process
 def test_the_installed_command_gives_the_same_bytes(fleetplan: Command) -> None:
     script = run_script("plan", "small.yaml", "--format", "json")
     assert (script.code, script.err) == (0, "")
     assert script.out == fleetplan("plan", "small.yaml", "--format", "json").out
 
 
+@pytest.mark.slow
 def test_both_solvers_agree(fleetplan: Command) -> None:
     cbc = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "cbc").out)
     highs = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "highs").out)
@@ -122,6 +126,7 @@ def test_a_looser_gap_is_still_a_checked_plan(fleetplan: Command) -> None:
     assert planner.check_plan(plan) == []
 
 
+@pytest.mark.slow
 def test_verbose_shows_every_option(fleetplan: Command) -> None:
     text = SMALL.replace("gpus: [l40s]", "gpus: [l4, l40s, h100]")
     short, long = fleetplan("plan", write(text)), fleetplan("plan", write(text), "--verbose")
@@ -130,6 +135,7 @@ def test_verbose_shows_every_option(fleetplan: Command) -> None:
     assert len(long.out.splitlines()) > len(short.out.splitlines())
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_not_proved_enough_is_written_and_exits_with_4(fleetplan: Command) -> None:
     unmixed = write(HARD.replace("max_deployments: 2", "max_deployments: 1"))
     limits = ("--gap", "30%", "--require-gap", "0.001%")
@@ -193,6 +199,7 @@ FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").re
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -286,6 +293,7 @@ def test_ctrl_c_before_any_plan_exits_with_130(fleetplan: Command, monkeypatch: 
 # -- the other verbs ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_init_then_validate_then_plan(fleetplan: Command) -> None:
     made = fleetplan("init", "demand.yaml")
     assert (made.code, made.out) == (0, "")
@@ -391,6 +399,7 @@ def test_every_example_in_the_help_has_lines_of_its_own(
         assert [c for c in commands if not c.strip().startswith("fleetplan ") or c.count("fleetplan ") > 1] == [], verb
 
 
+@pytest.mark.process
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys\n"
@@ -411,6 +420,7 @@ def test_help_imports_nothing_heavy() -> None:
 # -- pipes and signals ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("arguments", [("plan", "small.yaml", "--format", "json"), ("catalog", "apis"), ("schema",)])
 def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...], fleetplan: Command) -> None:
@@ -424,6 +434,7 @@ def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...
     assert done.stderr == ""
 
 
+@pytest.mark.process
 @POSIX
 def test_a_reader_that_stops_early_is_no_failure(fleetplan: Command) -> None:
     read_end, write_end = os.pipe()
@@ -450,6 +461,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
 @pytest.mark.parametrize(
     ("solver", "number"), [("cbc", signal.SIGINT), ("highs", signal.SIGTERM)], ids=["cbc-ctrl-c", "highs-sigterm"]
@@ -478,6 +490,7 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
     wait_until(lambda: not any(is_running(child) for child in solving))
 
 
+@pytest.mark.process
 @POSIX
 def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[str]] = []
@@ -500,6 +513,7 @@ def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pyt
         started[0].wait()
 
 
+@pytest.mark.process
 @POSIX
 def test_progress_is_shown_on_a_terminal_only(fleetplan: Command) -> None:
     """A live line on stderr with the best cost, the bound and the gap; the other tests see none of it."""

@@ -13,6 +13,8 @@ import pytest
 from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.process
+
 FIRST_STEP = ROOT / "planner" / "cli" / "fleetplan_command.py"
 FOREIGN = "import sys\nsys.exit('foreign code ran')\n"
 

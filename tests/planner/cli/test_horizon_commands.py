@@ -17,6 +17,8 @@ from solvers.search.horizon import HorizonSearch
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan, worst_case_plan
 
+pytestmark = pytest.mark.slow
+
 TINY = """\
 name: tiny
 starts: 2027-01-01

@@ -65,6 +65,7 @@ def without_its_libraries(path: Path) -> None:
     path.write_text("#!/bin/sh\nexit 127\n")
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("spoil", [missing, not_executable, wrong_format, without_its_libraries])
 def test_highs_is_used_where_cbc_cannot_run_and_the_plan_says_so(
@@ -114,6 +115,7 @@ def test_a_machine_without_room_for_files_is_told_before_the_search(
         assert "set TMPDIR" in ran.err and "defect" not in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "module", "name"), [("cbc", cbc, "write_mps"), ("highs", np, "savez")])
 def test_a_disk_that_fills_up_keeps_the_best_plan(
     solver: str, module: Any, name: str, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
@@ -139,6 +141,7 @@ def test_a_disk_that_is_full_before_any_plan_is_told(fleetplan: Command, monkeyp
     assert "No space left on device" in ran.err and "defect" not in ran.err
 
 
+@pytest.mark.slow
 def test_no_half_plan_of_a_full_disk_is_kept_in_a_journal(
     fleetplan: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -202,6 +205,7 @@ except KeyboardInterrupt as error:
 """as extensions do that are interrupted"""
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("code", [STRUCK, SWALLOWED], ids=["struck", "swallowed"])
 @pytest.mark.parametrize("module", ["typer", "yaml"], ids=["with the command", "with the verb"])
@@ -235,6 +239,7 @@ def test_an_interrupt_is_not_taken_for_a_missing_solver(
         signal.signal(number, before)
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_while_an_interrupted_command_ends_changes_nothing(number: int) -> None:

@@ -18,7 +18,10 @@ from tests.support.command_line import SCRIPT, SMALL
 from tests.support.patience import wait_until
 from tests.support.places import ROOT
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes in /proc")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes in /proc"),
+]
 HOLD = """\
 from solvers.backends.scratch import scratch_folder
 with scratch_folder("cbc") as folder:
@@ -138,6 +141,7 @@ def test_folders_of_dead_processes_are_removed_and_no_others(
     assert (held / "model.mps").exists() and (precious / "work").exists()
 
 
+@pytest.mark.slow
 def test_the_next_plan_clears_what_a_killed_process_left(started: Started, temporary: Path) -> None:
     killed = started(sys.executable, "-c", HOLD)
     assert killed.stdout is not None

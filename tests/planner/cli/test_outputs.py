@@ -32,6 +32,7 @@ def fleetplan(
     return Command(monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_report_shows_a_saved_plan_in_every_format(fleetplan: Command, small: Plan) -> None:
     assert fleetplan("report", "plan.json", "--format", "table").out == render(small)
     assert fleetplan("report", "plan.json", "--format", "json").out == small.to_json()

@@ -12,6 +12,8 @@ import pytest
 from tests.support.command_line import SCRIPT, SMALL
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.process
+
 NARROW = SMALL.replace("name: chat", 'name: "chat → 日本"')
 
 

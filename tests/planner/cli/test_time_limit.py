@@ -38,6 +38,8 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
 from tests.support.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 POSIX = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
 
 
@@ -136,6 +138,7 @@ with limited_to(3600 if sys.argv[1] == "SIGALRM" else None):
 """
 
 
+@pytest.mark.process
 @POSIX
 @pytest.mark.parametrize(("number", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGALRM", "TimeIsUp")])
 def test_an_interruption_that_python_swallows_strikes_again(number: str, raised: str) -> None:

@@ -58,6 +58,7 @@ def marked(marks: Path) -> list[str]:
     return sorted(mark.name for mark in marks.iterdir())
 
 
+@pytest.mark.slow
 def test_no_process_that_a_command_starts_runs_what_lies_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +81,7 @@ def test_no_process_that_a_command_starts_runs_what_lies_there(
         assert marked(marks) == [], command
 
 
+@pytest.mark.slow
 def test_the_second_process_runs_nothing_of_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +105,7 @@ def test_the_second_process_runs_nothing_of_it(
     assert marked(marks) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [[str(SCRIPT)], [sys.executable, "-m", "planner.cli"]], ids=["script", "module"])
 def test_the_command_itself_runs_nothing_of_it(command: list[str], folder: Path) -> None:
     """`python -m` takes `planner` itself from there, and with it what every Python process imports first."""

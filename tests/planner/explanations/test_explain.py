@@ -29,6 +29,8 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 
+pytestmark = pytest.mark.slow
+
 EXACT = Options(gap_frac=0.0)
 TIGHT = SMALL.replace("400k", "800k").replace("menu: {", "menu: {max_gpus_per_replica: 1, max_deployments: 1, ") + (
     "policy: {max_gpus: {l40s: 3}, max_instances: {aws/g6e.48xlarge: 1}}\n"

@@ -22,6 +22,8 @@ from solvers.search.fleet_solution import FleetSolution, Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
 
+pytestmark = pytest.mark.slow
+
 QUICK = Options(gap_frac=0.01)
 FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").replace(
     "purchase: [on-demand, spot, reserved-1y]", "max_deployments: 1, purchase: [on-demand]"

@@ -23,6 +23,9 @@ from tests.support.horizon_plans import horizon_plan
 from tests.support.lever_plans import ROUGHLY, lever_plan
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
 from tests.support.places import ROOT
+from tests.support.shared_plans import example_plan
+
+pytestmark = pytest.mark.slow
 
 EXAMPLES = sorted([*golden_plans.EXAMPLES, *(ROOT / "examples" / "levers").glob("*.yaml")])
 TARGETS = ["compose", "karpenter", "keda", "kubernetes", "skypilot"]
@@ -31,10 +34,7 @@ NOT_THERE = {"karpenter": "Karpenter has no provider for", "skypilot": "SkyPilot
 
 @cache
 def plan_of(name: str) -> Plan:
-    """Any plan that holds will do: how good it is is for other tests."""
-    if "/" not in name:
-        return lever_plan(name)
-    return planner.plan_fleet(planner.load_case(ROOT / name), ROUGHLY)
+    return example_plan(name) if "/" in name else lever_plan(name)
 
 
 def exported(name: str, target: str, settings: Settings | None = None) -> dict[str, str]:

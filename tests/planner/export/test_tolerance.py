@@ -23,6 +23,8 @@ from tests.planner.export.test_hours import WEEK, planned, times
 from tests.planner.export.test_targets import EXAMPLES, of_kind, plan_of
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 LOOKS = 4
 """a minute: every 15 s"""
 Near = Callable[[float], bool]

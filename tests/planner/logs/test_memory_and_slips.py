@@ -24,6 +24,8 @@ from planner.logs.reuse import reuse_curve
 from planner.logs.usage import Usage, read_usage_file
 from planner.verification.request_logs import read_request_log
 
+pytestmark = pytest.mark.slow
+
 START = datetime(2026, 9, 7, tzinfo=UTC)
 HEADER = "time,input_tokens,output_tokens,model\n"
 ROWS = "".join(f"{(START + timedelta(seconds=97 * k)).isoformat()},{100 + k},{10 + k % 7},m\n" for k in range(600))

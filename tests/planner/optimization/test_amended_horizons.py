@@ -18,6 +18,8 @@ from planner.plan.plan import Plan
 from planner.reports.horizon.text import horizon_text
 from tests.support.horizon_plans import FLAT_DEMAND
 
+pytestmark = pytest.mark.slow
+
 QUARTER_H = 2190.0
 BASE = "starts: 2027-01-01\nhorizon: 2 quarters\n" + FLAT_DEMAND
 OWN = "prices: {aws/g6e.xlarge: {on_demand: $2/h, reserved_1y: $1.20/h%s}}\n"

@@ -6,10 +6,14 @@ import json
 from functools import cache
 from typing import Any
 
+import pytest
+
 import planner
 from planner.checker.horizon import check_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.horizon.text import horizon_text
+
+pytestmark = pytest.mark.slow
 
 TEXT = """\
 starts: 2027-01-01

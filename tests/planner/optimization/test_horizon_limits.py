@@ -17,6 +17,8 @@ from solvers.search.fleet_solution import Options, Outcome, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from tests.support.horizon_plans import horizon_case
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def slow_quarters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 import planner
 
+pytestmark = pytest.mark.slow
+
 ONE_BOX = """\
 catalog:
   offers:

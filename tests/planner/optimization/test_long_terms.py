@@ -11,6 +11,8 @@ from planner.checker import check_plan
 from planner.plan.plan import Plan
 from planner.reports.phrases import fleet_notes
 
+pytestmark = pytest.mark.slow
+
 DEMAND = """\
 name: one
 workloads:

@@ -15,6 +15,8 @@ from solvers.backends.deadline import TimeIsUp
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from tests.support.command_line import SMALL
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def case() -> Case:

@@ -14,6 +14,8 @@ from planner.plan.plan import Plan
 from tests.support.places import ROOT
 from tests.support.tampering import rehashed
 
+pytestmark = pytest.mark.slow
+
 DEMAND = """
 workloads:
   - name: chat

@@ -17,6 +17,8 @@ from planner.performance.throughput import Lengths, Limits, throughput
 from planner.verification import engine
 from planner.verification.step_times import step_times
 
+pytestmark = pytest.mark.slow
+
 MACHINES = {
     "l40s": Variant("llama-3.1-8b", "fp8", "l40s", 1),
     "2 x h200": Variant("llama-3.3-70b", "fp8", "h200", 2),

@@ -48,6 +48,7 @@ def reviewed(folder: Path, text: str) -> Reviewed:
     return review_fleet(read_review(review_file(folder, text)), Options(gap_frac=1e-3))
 
 
+@pytest.mark.slow
 def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None:
     found = reviewed(folder, HELD % "2027-02-28" + "next: {starts: 2026-12-01, horizon: 2 quarters}\n")
     review, horizon = found.review, found.horizon_plan
@@ -95,6 +96,7 @@ def test_a_review_outlives_a_time_limit_on_what_lies_ahead(folder: Path, monkeyp
     assert "over the 2 quarters from 2026-12-01: no plan within the time limit" in review_text(found.review)
 
 
+@pytest.mark.slow
 def test_scenarios_alone_are_for_one_quarter_and_have_their_weights(folder: Path) -> None:
     weights = "next: {starts: 2026-12-01, scenarios: {from: forecast, weights: {p10: 20%, p50: 60%, p90: 20%}}}\n"
     found = reviewed(folder, weights)

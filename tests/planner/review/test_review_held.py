@@ -75,6 +75,7 @@ def adds_up(found: Reviewed) -> None:
 # -- hand arithmetic ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_held_box_that_is_used_costs_what_it_cost_when_it_was_bought(tmp_path: Path, last: Plan, log: str) -> None:
     found = reviewed(tmp_path, last, log, committed((4, "2027-06-30")) + STARTS)
     adds_up(found)
@@ -158,6 +159,7 @@ def test_signed_prices_are_paid(tmp_path: Path, last: Plan, log: str) -> None:
 # -- what is held, by whom it is said -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_the_last_plan_reserved_is_taken_as_bought_and_stays_held(tmp_path: Path, last: Plan, log: str) -> None:
     taken = reviewed(tmp_path, last, log, "")
     assert [(c.act, c.instances, c.lapses) for c in taken.review.commitments] == [("keep", 4, "2027-06-27")]

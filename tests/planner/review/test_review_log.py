@@ -279,6 +279,7 @@ def test_a_repeated_week_with_a_jump_prefers_the_naive() -> None:
     np.testing.assert_allclose(found.requests, 3 * week[::-1])
 
 
+@pytest.mark.slow
 def test_p10_and_p90_surround_the_forecast_and_cover_what_comes() -> None:
     rng = np.random.default_rng(4)
     weekly = np.exp(0.15 * rng.standard_normal(51)).repeat(WEEK)
@@ -316,6 +317,7 @@ def test_a_few_weeks_have_no_trend() -> None:
         assert found.method != TREND
 
 
+@pytest.mark.slow
 def test_p10_and_p90_of_a_quarter_lie_on_both_sides_and_cover_four_fifths() -> None:
     rng, inside, tries = np.random.default_rng(13), 0, 24
     for _ in range(tries):

@@ -26,6 +26,8 @@ from tests.support.executing_work import deadly_square, noted_square, picky_squa
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.process
+
 SWEEP = """\
 import sys
 from pathlib import Path

@@ -30,6 +30,8 @@ from tests.support.executing_work import deadly_square, noted_square, picky_squa
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.process
+
 DASK = Path(sys.executable).with_name("dask")
 
 
@@ -125,7 +127,7 @@ def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.
         pass
     text = str(diagnostic.value)
     assert len(text.splitlines()) == 3 and text.count("--executor: 2 workers, tcp://127.0.0.1:") == 3
-    assert "have fleetplan 0.1.0, and here is 9.9.9" in text
+    assert f"have fleetplan {ours('fleetplan')}, and here is 9.9.9" in text
     assert "have no no-such-package, and here is 1.0" in text
     assert "have Python 3." in text
     assert "pip install 'fleetplan[dask]==9.9.9'" in text

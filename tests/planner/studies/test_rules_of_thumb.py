@@ -10,6 +10,7 @@ from tests.support import rules_of_thumb
 from tests.support.rules_of_thumb import PAGE, TABLE, TABLES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_the_page_says_what_is_planned(name: str) -> None:
     """After a wanted change: python tests/refresh.py"""

@@ -85,6 +85,7 @@ def changed(source: Source, *options: tuple[str, str]) -> planner.Case:
 # -- the frontier ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_frontier_never_falls(found: Sweep) -> None:
     points = found.frontier
     assert [p["budget_usd_per_month"] for p in points] == BUDGETS
@@ -109,6 +110,7 @@ def test_every_point_keeps_its_budget_and_its_proof(found: Sweep) -> None:
         assert 0 <= p["api_frac"] <= p["served_frac"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1000.0, 1400.0])
 def test_a_point_is_the_single_plan_within_the_gaps(source: Source, found: Sweep, budget: float) -> None:
     alone = planner.plan_fleet(with_limits(budget_usd_per_month=budget)(source.case), OPTIONS)
@@ -120,6 +122,7 @@ def test_a_point_is_the_single_plan_within_the_gaps(source: Source, found: Sweep
     assert max(alone.bound_usd_per_month, point["bound_usd_per_month"]) <= min(one, other) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_shape_of_the_lp_comes_first_and_is_below_every_plan(source: Source, found: Sweep) -> None:
     shown: list[list[tuple[float, float | None]]] = []
     runs = [Scenario(), Scenario((Override("scale", "demand", "0.5"),))]
@@ -253,6 +256,7 @@ def test_two_changes_of_one_place_are_refused(source: Source) -> None:
             changed(source, ("set", "workloads.chat.slo.ttft_p95=4s"), ("set", other))
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30), st.text(max_size=10))
 @settings(max_examples=150, deadline=None)
 def test_no_path_or_value_crashes(source: Source, path: str, value: str) -> None:
@@ -344,6 +348,7 @@ def test_the_json_of_a_frontier_is_a_list_of_points(found: Sweep) -> None:
     assert what_if_page(found) == what_if_page(found)
 
 
+@pytest.mark.slow
 def test_the_command_writes_everything_and_resumes(tmp_path: Path, command: Command) -> None:
     case, journal = written(tmp_path, CASE), tmp_path / "runs.jsonl"
     arguments = ["what-if", case, "--budget", "1400", "--set", "policy.min_replicas=2,1", "--journal", journal]
@@ -381,6 +386,7 @@ def test_mistakes_of_the_command(tmp_path: Path, command: Command, arguments: li
     assert words in ran.err
 
 
+@pytest.mark.process
 def test_what_nothing_may_be_turned_away_means_and_how_to_change_it(tmp_path: Path) -> None:
     case = written(tmp_path, STRICT)
     strict = run_script("what-if", case, "--budget", "1000", "--budget", "9k")
@@ -411,6 +417,7 @@ def test_a_run_that_fails_leaves_the_others_and_says_why(source: Source) -> None
     assert "<b>no</b>" not in what_if_page(found)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("executor", ["processes:2"])
 def test_other_executors_give_the_same_table(executor: str, source: Source) -> None:
     inputs = [tuple(options_of("scale", "demand=0.5,1"))]

@@ -19,6 +19,8 @@ from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 from tests.support.horizon_plans import month_usd
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<b>high</b>|x"
 DEMAND = f"""\
 name: tiny

@@ -20,6 +20,8 @@ from tests.support import machines
 from tests.support.naive_engine import Request, naive_serve
 from tests.support.simulated import capacity, constant_step, requests, served_by
 
+pytestmark = pytest.mark.slow
+
 GROUPS, CASES = 8, 50
 MACHINES = [machines.machine(name) for name in machines.MACHINES]
 RANKS = [machines.machine(name, None, "data") for name in machines.RANKS]

@@ -14,6 +14,8 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.process
+
 COMPILED = ROOT / "planner" / "verification" / "compiled.py"
 INSIDE, ENTRY = {"inner", "inlined"}, "entry"
 

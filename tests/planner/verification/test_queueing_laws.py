@@ -16,6 +16,8 @@ from planner.verification.step_times import step_times
 from tests.support import machines
 from tests.support.simulated import constant_step, requests, served_by
 
+pytestmark = pytest.mark.slow
+
 STEP_S = 0.01
 
 

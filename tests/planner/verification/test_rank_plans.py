@@ -17,6 +17,8 @@ from planner.plan.serve_commands import engine_settings
 from planner.verification import serving
 from tests.support.lever_plans import ROUGHLY
 
+pytestmark = pytest.mark.slow
+
 LONG = """
 workloads:
   - name: reports

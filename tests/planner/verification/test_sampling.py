@@ -28,6 +28,8 @@ from tests.planner.verification.test_verify_command import TINY
 from tests.support.command_line import Command
 from tests.support.lever_plans import lever_plan
 
+pytestmark = pytest.mark.slow
+
 DAY = 1000.0 * (1.2 + np.sin((np.arange(24) - 8) / 24 * 2 * np.pi))
 WEEK = np.tile(DAY, 7) * np.where(np.arange(HOURS) // 24 < 5, 1.0, 0.6)
 

@@ -22,6 +22,8 @@ from planner.verification.traffic import released
 from tests.support.lever_plans import lever_plan
 from tests.support.simulated import requests, served_by
 
+pytestmark = pytest.mark.slow
+
 
 def capacity_of(name: str, seed: int, **options: float) -> tuple[engine.Capacity, np.ndarray, np.ndarray, float]:
     """Replicas over time of a plan's first deployment; those planned and those on spot by the hour, and a start-up."""

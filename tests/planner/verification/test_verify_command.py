@@ -31,6 +31,8 @@ from solvers.backends.deadline import TimeIsUp
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 
+pytestmark = pytest.mark.slow
+
 TINY = """\
 workloads:
   - name: chat

@@ -16,6 +16,8 @@ from solvers.backends.deadline import TimeIsUp
 from tests.planner.verification.test_sampling import stopped_after
 from tests.support.command_line import Command
 
+pytestmark = pytest.mark.slow
+
 TINY = """\
 name: tiny
 starts: 2027-01-01

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.places import ROOT
+
+pytestmark = pytest.mark.process
 
 WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None; import planner, planner.cli; print(planner.__name__)"
 

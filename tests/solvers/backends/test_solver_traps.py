@@ -371,6 +371,7 @@ solve_mip(market_split(), solver={solver!r}, on_progress=lambda *_: print("runni
 """
 
 
+@pytest.mark.process
 @linux_only
 @both
 def test_5_and_10_ctrl_c_ends_everything_at_once(solver: SolverName, tmp_path: Path) -> None:

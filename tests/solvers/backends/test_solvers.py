@@ -62,6 +62,7 @@ def enumerated_optimum(model: Model) -> float:
     return min((model.objective(x) for x in feasible), default=inf)
 
 
+@pytest.mark.slow
 @given(model=small_programs(), gap_frac=st.sampled_from([0.0, 0.0, 0.2]))
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
 def test_both_solvers_agree_with_enumeration(model: Model, gap_frac: float) -> None:
@@ -181,6 +182,7 @@ def test_dual_bound_on_a_column_that_can_run_away() -> None:
     assert dual_bound(model, np.array([np.nan])) == -inf
 
 
+@pytest.mark.slow
 @both
 def test_statuses_without_a_solution(solver: SolverName) -> None:
     def status(model: Model) -> Solution:
@@ -204,6 +206,7 @@ def test_statuses_without_a_solution(solver: SolverName) -> None:
     assert status(falling_and_odd).status is Status.INFEASIBLE
 
 
+@pytest.mark.slow
 @both
 def test_models_that_need_no_search(solver: SolverName) -> None:
     three = [Column(("x", j), 1.5, 0.0, 9.0, True) for j in range(3)]
@@ -247,6 +250,7 @@ def test_a_gap_and_a_node_limit_are_reported_as_such(solver: SolverName) -> None
     assert cut.gap_frac > 1e-6
 
 
+@pytest.mark.slow
 @both
 def test_the_same_question_has_the_same_answer(solver: SolverName) -> None:
     model = multi_knapsack(30, 3, seed=1)

@@ -137,6 +137,7 @@ def test_what_stands_idle_in_one_plan_is_of_no_use_to_another(held: tuple[int, i
         assert solve_lp(master(fleet)[0]).objective == pytest.approx(best.objective, rel=PLAIN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
     """With every number of commitments up to two, decided from below, from above and both."""

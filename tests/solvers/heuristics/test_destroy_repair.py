@@ -88,6 +88,7 @@ def test_workloads_move_to_a_commitment_together() -> None:
     assert repaired(fleet, alone, soon()).objective == pytest.approx(6 * 730)
 
 
+@pytest.mark.slow
 def test_one_box_is_given_up_for_another() -> None:
     fleet = two_boxes().fleet
     without = replace(fleet, recipes=tuple(r for r in fleet.recipes if "better" not in r.offers))

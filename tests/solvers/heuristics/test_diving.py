@@ -62,6 +62,7 @@ def test_dives_keep_every_rule_and_are_never_cheaper_than_the_cheapest(seed: int
             assert plan.objective >= truth_of(seed).objective * (1 - 1e-7)
 
 
+@pytest.mark.slow
 def test_nearly_all_of_them_end_and_many_at_the_cheapest_plan() -> None:
     ended = [seed for seed in SEEDS if dives_of(seed)]
     possible = [seed for seed in SEEDS if priced(case_of(seed).fleet).feasible]

@@ -81,6 +81,7 @@ def cheapest(fleet: FleetProblem) -> float:
     return result.objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rules_are_kept_and_no_plan_is_cheaper_than_the_cheapest(seed: int) -> None:
     fleet, found = given(seed), counted(seed)

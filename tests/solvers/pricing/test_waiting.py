@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,10 +24,10 @@ from solvers.pricing.waiting import WaitingWork, with_waiting_work_settled
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
-from tests.oracle.cases import lever_case, truth_of
+from tests.oracle.cases import drawn_levers, lever_case, truth_of
 from tests.support.fleets import Case
 
-WAITING = [seed for seed in range(400) if "defer" in str(sorted(lever_case(seed).levers))][:30]
+WAITING = list(islice((seed for seed in range(400) if "deferral" in drawn_levers(seed)), 30))
 
 
 def changed(prices: Prices, rng: np.random.Generator) -> Prices:

@@ -20,6 +20,8 @@ from solvers.search.fleet_solution import FleetSolution, Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.cases import lever_case, truth_of
 
+pytestmark = pytest.mark.slow
+
 COMMITMENTS = [5, 8, 10, 22, 36, 38, 43, 44, 46, 61, 71, 83, 92, 97, 104, 107, 110, 118, 126, 158, 165]
 MIXED = [78, 119, 121, 148, 157, 164]
 """commitments are whole in the LP, but it mixes plans that need more of them and fewer"""

@@ -50,6 +50,7 @@ class Calls:
         monkeypatch.setattr(where, name, counted)
 
 
+@pytest.mark.slow
 def test_budgets_of_one_workload_take_few_mixes_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     case = quickstart_that_sheds()
     values, finds = Calls(monkeypatch, mixing._Mix, "value"), Calls(monkeypatch, Mixes, "find")
@@ -135,6 +136,7 @@ def test_a_deployment_that_carries_more_in_a_mix_is_not_covered_alone() -> None:
         assert not member_of(pool, busy).covered_alone
 
 
+@pytest.mark.slow
 def test_scales_are_looked_for_without_mixes_and_few_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     case = quickstart_that_sheds()
     fleet = Frontier(case, Options()).fleet
@@ -151,6 +153,7 @@ def test_scales_are_looked_for_without_mixes_and_few_are_proved(monkeypatch: pyt
     assert again.climb(budgets, 1e-3, known=known.__getitem__) == []
 
 
+@pytest.mark.slow
 def test_offers_that_the_lp_does_not_know_are_priced_in_dollars_of_the_budget() -> None:
     """At plain list prices, where a budget makes dollars dear, mixes on them look cheap and join every LP after."""
     case = quickstart_that_sheds()

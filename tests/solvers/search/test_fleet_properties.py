@@ -23,6 +23,8 @@ from tests.oracle.cases import LEVERS as EVERY_LEVER
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case, random_case, random_offer, random_staffing
 
+pytestmark = pytest.mark.slow
+
 PLAIN = range(100, 104)
 """larger fleets of one deployment per workload, with quotas on every second seed"""
 LEVERS = (1001, 1004, 1016, 1024, 1025, 1027)

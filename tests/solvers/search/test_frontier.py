@@ -24,6 +24,8 @@ from solvers.search.frontier import BudgetSearch
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import lever_case
 
+pytestmark = pytest.mark.slow
+
 SHARES = (0.5, 0.7, 0.85, 0.95, 1.02)
 """of what the cheapest plan without a budget costs"""
 SEEDS = [seed for seed in range(40) if lever_case(seed).levers & {"shedding", "budget"}] + [137, 403, 404]

@@ -16,6 +16,8 @@ import pytest
 
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.process
+
 KEYS = ["name", "cost_usd_per_h", "optimum_usd_per_h", "melange_usd_per_h", "seconds", "melange_seconds"]
 
 Ran = subprocess.CompletedProcess[str]

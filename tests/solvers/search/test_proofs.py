@@ -22,6 +22,8 @@ from solvers.search.horizon.solution import HorizonSolution
 from solvers.search.narrower import with_mixes_of
 from tests.support.fleets import Case
 
+pytestmark = pytest.mark.slow
+
 FULL = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 """n replicas carry a load of n"""
 EXACTLY = Options(gap_frac=0.0)

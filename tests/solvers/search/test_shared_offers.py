@@ -17,6 +17,8 @@ from tests.oracle.plans import check_plan
 from tests.oracle.shared_offers import EXACT, shared_case
 from tests.support.fleets import Case
 
+pytestmark = pytest.mark.slow
+
 SEEDS = [*range(180), 701, 851]
 """the rest: cases that have gone wrong before"""
 

@@ -359,6 +359,7 @@ COVERED = [savings_plan("Used", "99.00", 90), savings_plan("Unused", "6.60"), ho
 """of a day: 96 h at $1.10, four instances, of which 6 h were not used; and some on demand"""
 
 
+@pytest.mark.slow
 def test_nothing_is_reserved_on_top_of_a_savings_plan(tmp_path: Path) -> None:
     """The last plan reserves four, and a savings plan pays for four."""
     assert bought(review_of(tmp_path, days_of([hours(140, "260.54")]))) == [("buy", "reserved-1y", 4)]
@@ -407,6 +408,7 @@ def test_a_reservation_that_lapses_is_not_renewed_where_a_savings_plan_covers_it
     assert not [act for act in acts if act[0] in ("buy", "renew")]
 
 
+@pytest.mark.slow
 def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> None:
     listed = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2027-06-30}}]\n"
     found = review_of(tmp_path, days_of(COVERED), listed)
@@ -421,6 +423,7 @@ def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> No
     assert [h.purchase for h in carried] == ["savings-plan"] and again.holdings == ()
 
 
+@pytest.mark.slow
 def test_without_a_rate_the_headline_says_what_it_lacks(tmp_path: Path) -> None:
     rows = days_of([hours(140, "260.54"), hours(24, "40.00", BillingCurrency="EUR")])
     found = review_of(tmp_path, rows)
