@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.entries import Catalog, shipped_catalog
+from planner.io.result import Result
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import Arrivals, MachineKey, Point, Resolver, Unscorable, read_rows
@@ -49,8 +50,8 @@ class Scored:
         return self.predicted / self.point.value - 1
 
 
-@dataclass(frozen=True)
-class Accuracy:
+@dataclass(frozen=True, repr=False)
+class Accuracy(Result):
     rows: int
     scored: tuple[Scored, ...]
     skipped: dict[str, int]

@@ -16,6 +16,7 @@ from planner.case.case import Assumption, Case
 from planner.case.vendors import Vendor, vendors_bought_of
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.input_files import read_json_text
+from planner.io.result import Result
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
@@ -430,7 +431,7 @@ class Served(Strict):
     """promises that the plan does not keep"""
 
 
-class Plan(Strict):
+class Plan(Result, Strict):
     format: str = PLAN_FORMAT
     name: str
     status: Status
@@ -501,12 +502,6 @@ class Plan(Strict):
         """Providers and regions that instances are bought of, and providers of the APIs that answer requests."""
         apis = (w.api for w in self.workloads if w.api)
         return vendors_bought_of(self.case, (line.offer for line in self.fleet), apis)
-
-    def _repr_html_(self) -> str:
-        """What notebooks show."""
-        from planner.reports.html.notebook import fragment
-
-        return fragment(self)
 
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""

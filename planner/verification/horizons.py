@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
+from planner.io.result import Result
 from planner.io.validation import Strict
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import calendar_name, months_in
@@ -37,7 +38,7 @@ class ServedQuarter(Strict):
     """which of the runs it is, from 0; quarters that are served alike share one"""
 
 
-class HorizonVerification(Strict):
+class HorizonVerification(Result, Strict):
     """Quarters of a horizon, each served at one or several loads."""
 
     format: str = HORIZON_VERIFICATION_FORMAT

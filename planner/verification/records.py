@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from planner.io.result import Result
 from planner.io.validation import Strict
 
 VERIFICATION_FORMAT = "fleetplan-verification/1"
@@ -221,7 +222,7 @@ class Slack(Strict):
     """of the week, from Monday on, that each trial served"""
 
 
-class VerificationReport(Strict):
+class VerificationReport(Result, Strict):
     """A plan served at one or several loads."""
 
     format: str = VERIFICATION_FORMAT
