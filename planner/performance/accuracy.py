@@ -58,6 +58,8 @@ class Accuracy(Result):
     """rows left out, by reason"""
     reasons: dict[int, str]
     """the reason of each of them, by row number from 0"""
+    file: Path
+    """that has the rows"""
 
     def by(self, group: Callable[[Scored], str]) -> dict[str, Errors]:
         groups: dict[str, list[float]] = defaultdict(list)
@@ -126,7 +128,7 @@ def score(path: str | Path, catalog: Catalog | None = None) -> Accuracy:
     predictions = predict(points, resolver.machines)
     scored = tuple(Scored(p, float(v)) for p, v in zip(points, predictions, strict=True) if np.isfinite(v))
     reasons |= {p.row: TOO_MANY for p, v in zip(points, predictions, strict=True) if not np.isfinite(v)}
-    return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons)
+    return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons, Path(path))
 
 
 @dataclass(frozen=True, eq=False)

@@ -365,7 +365,14 @@ def _estimate(estimate: Any) -> View:
 
 
 def _accuracy(accuracy: Any) -> View:
-    return _of_json(f"{counted(accuracy.rows, 'row')}, {len(accuracy.scored)} scored", accuracy.as_json)
+    from planner.reports.performance import accuracy_rows, accuracy_rows_csv
+
+    return View(
+        f"{counted(accuracy.rows, 'row')}, {len(accuracy.scored)} scored",
+        accuracy.as_json,
+        lambda: (accuracy_rows(accuracy), *tables_of_json(accuracy.as_json())),
+        {".csv": lambda: accuracy_rows_csv(accuracy)},
+    )
 
 
 def _calibration(done: Any) -> View:

@@ -30,5 +30,3 @@ class Made(Answer):
 
     text: str
     """of the file"""
-    notes: tuple[str, ...] = ()
-    """what a reader should know of it"""

@@ -49,7 +49,9 @@ def catalog_entries(
 class AddedModel(Made):
     """A catalog file with the entry of a model."""
 
-    entry: ModelEntry | None = None
+    notes: tuple[str, ...]
+    """what the config leaves in doubt"""
+    entry: ModelEntry
 
 
 def add_model(
@@ -86,13 +88,19 @@ def _parameters(value: str | float) -> float:
 class ImportedPrices(Made):
     """Prices of files as a catalog file, and what they change."""
 
-    imported: Imported | None = None
-    changes: Changes | None = None
+    imported: Imported
+    changes: Changes
 
     def save(self, path: Path | str, accept: bool = False) -> Path:
         """Write the catalog file; refused where a price changes by more than 50%, unless that is accepted."""
-        jumps = self.changes.jumps if self.changes is not None else ()
-        if jumps and not accept:
+        if not accept:
+            self.check_jumps(path)
+        return super().save(path)
+
+    def check_jumps(self, path: Path | str) -> None:
+        """Raise InputError where a price changes by more than 50%."""
+        jumps = self.changes.jumps
+        if jumps:
             raise InputError(
                 Diagnostic(
                     str(path),
@@ -105,7 +113,6 @@ class ImportedPrices(Made):
                 )
                 for jump in jumps
             )
-        return super().save(path)
 
 
 def import_prices(
@@ -143,14 +150,14 @@ def import_prices(
     changes = changes_between(before, after)
     compared_with = str(against) if against else "the shipped catalog"
     name = f"{len(imported.offers)} offers from {source}"
-    return ImportedPrices(name, import_report(imported, changes, compared_with), text, (), imported, changes)
+    return ImportedPrices(name, import_report(imported, changes, compared_with), text, imported, changes)
 
 
 @dataclass(frozen=True, repr=False)
 class CatalogDiff(Answer):
     """How two catalog files differ."""
 
-    changes: Changes | None = None
+    changes: Changes
 
 
 def diff_catalogs(before: Path | str, after: Path | str) -> CatalogDiff:

@@ -25,7 +25,9 @@ SPLITS, TIME_UNITS = ("model", "route", "team"), ("s", "ms", "us", "ns")
 class Demand(Made):
     """A demand file from logs; `save("demand.yaml")` writes it."""
 
-    measured: Measured | None = None
+    notes: tuple[str, ...]
+    """what of the logs was left out, and what else a reader should know"""
+    measured: Measured
 
 
 def demand(
@@ -85,7 +87,7 @@ def _dates(days: Iterable[date | str]) -> frozenset[date]:
 class Validation(Answer):
     """What a valid demand file says."""
 
-    case: Case | None = None
+    case: Case
 
 
 def validate(case: CaseOrFile, *, root: Path | str | None = None) -> Validation:

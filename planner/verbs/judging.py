@@ -25,8 +25,8 @@ from planner.verbs.opening import (
     saved_horizon,
     saved_plan,
 )
-from planner.verbs.planning import OnProgress, _silent, require_numba
-from solvers.backends.deadline import TimeIsUp, interruptions_deferred, limited_to, why_stopped
+from planner.verbs.planning import OnProgress, _silent, require_numba, within
+from solvers.backends.deadline import Limit, TimeIsUp, interruptions_deferred, limited_to, why_stopped
 from solvers.search.fleet_solution import Options
 
 if TYPE_CHECKING:
@@ -269,13 +269,15 @@ def check(
             raise input_error(flag, "is for the rules of a policy", "Add --policy POLICY.yaml, or leave it out")
     day = as_of if isinstance(as_of, date | None) else _day(as_of)
     rules = policy if isinstance(policy, Policy | None) else load_policy(policy)
+    options = options or Options()
+    limit = Limit.of(options.time_limit_s)
     whole = any_plan(plan)
     if isinstance(whole, HorizonPlan):
         before = _whole_horizon(against)
-        bound = prove_again(whole, options or Options(), on_progress) if prove else None
+        bound = prove_again(whole, within(options, limit), on_progress) if prove else None
         return check_horizon_policy(whole, rules, before, day, bound)
     earlier = _one_plan(against)
-    bound = prove_again(whole, options or Options(), on_progress) if prove else None
+    bound = prove_again(whole, within(options, limit), on_progress) if prove else None
     return check_policy(whole, rules, earlier, day, bound)
 
 

@@ -19,7 +19,7 @@ from solvers.search.fleet_solution import Options, Progress
 
 if TYPE_CHECKING:
     from planner.explanations.records import Explanation
-    from planner.studies.overrides import Override, Scenario
+    from planner.studies.overrides import Override, Scenario, Source
     from planner.studies.sweep import Shape, Sweep
     from planner.studies.what_if_file import WhatIfFile
 
@@ -102,13 +102,13 @@ def planned(
             from planner.studies.study import study as study_plan
 
             with held.attempt():
-                plan, steps = study_plan(plan, _left(options, limit, PLAN_FRAC if explain else 1.0), on_progress)
+                plan, steps = study_plan(plan, within(options, limit, PLAN_FRAC if explain else 1.0), on_progress)
         stopped = plan.interrupted or held.by_somebody or studies_interrupted(plan)
         if explain and not stopped:
             from planner.explanations.explain import explain as explain_plan
 
             with held.attempt():
-                explanation = explain_plan(plan.case, plan, _left(options, limit), on_progress)
+                explanation = explain_plan(plan.case, plan, within(options, limit), on_progress)
     return Planned(plan, explanation, steps, stopped or held.by_somebody)
 
 
@@ -137,8 +137,8 @@ def _first_plan(
         raise OutOfTime(limit_s or stop.limit_s, stop.doing, stop.needed_s / share) from None
 
 
-def _left(options: Options, limit: Limit, share: float = 1.0) -> Options:
-    """Options with a share of what is left of a limit."""
+def within(options: Options, limit: Limit, share: float = 1.0) -> Options:
+    """Options whose time limit is a share of what is left of one that holds for more."""
     if options.time_limit_s is None:
         return options
     return replace(options, time_limit_s=max(SHORTEST_S, share * limit.left_s))
@@ -194,7 +194,7 @@ def explain(
     if workload is not None and workload not in names:
         raise input_error("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
     of = given or _first_plan(case, options, on_progress, PLAN_FRAC, False, lambda plan: None)
-    return explaining.explain(of.case, of, _left(options, limit), on_progress, workload)
+    return explaining.explain(of.case, of, within(options, limit), on_progress, workload)
 
 
 def _plan_given(source: Case | AnyPlan, quarter: int | None, scenario: str | None) -> Plan | None:
@@ -244,21 +244,24 @@ def study(
 
     if only is not None and only not in KINDS:
         raise input_error("--only", f"there is no study {shown(only)}", f"Give one of {', '.join(KINDS)}")
-    return Studied(*study_plan(one_quarter(plan, quarter, scenario), options, on_progress, only))
+    options = options or Options()
+    limit = Limit.of(options.time_limit_s)
+    one = one_quarter(plan, quarter, scenario)
+    return Studied(*study_plan(one, within(options, limit), on_progress, only))
 
 
 # -- what-if ----------------------------------------------------------------------------------------------
 
 
 def what_if(
-    case: CaseOrFile,
+    case: CaseOrFile | Source,
     *,
     budgets: Iterable[float | str] = (),
     changes: Mapping[str, Values] | Iterable[str] = (),
     scale: Mapping[str, Values] | Iterable[str] = (),
     without: Iterable[str] = (),
     only: Mapping[str, Values] | Iterable[str] = (),
-    file: Path | str | None = None,
+    file: Path | str | WhatIfFile | None = None,
     each: bool = False,
     shed: str | None = None,
     options: Options | None = None,
@@ -287,7 +290,7 @@ def what_if(
     runs, amounts = _runs_asked(budgets, asked, of_file, each)
     if shed is not None:
         runs = [_shedding(run, shed) for run in runs]
-    source = Source(case, NamedFiles(None if root is None else Path(root)))
+    source = case if isinstance(case, Source) else Source(case, NamedFiles(None if root is None else Path(root)))
     options = options or Options(gap_frac=what_if_gap(source.case, bool(amounts)), time_limit_s=SEARCH_S)
     with executor_from(executor) as workers:
         return sweep(source, runs, amounts, options, workers, journal, on_shape, on_done, on_progress)
@@ -298,11 +301,11 @@ def what_if_gap(case: Case, has_budgets: bool) -> float:
     return MANY_GAP if has_budgets or case.future is not None else PLAN_GAP
 
 
-def _read_what_if(file: Path | str | None, root: Path | str | None) -> WhatIfFile:
+def _read_what_if(file: Path | str | WhatIfFile | None, root: Path | str | None) -> WhatIfFile:
     from planner.studies.what_if_file import WhatIfFile, read_what_if
 
-    if file is None:
-        return WhatIfFile()
+    if file is None or isinstance(file, WhatIfFile):
+        return file or WhatIfFile()
     NamedFiles(None if root is None else Path(root)).check_given(file)
     return read_what_if(file)
 
