@@ -75,7 +75,7 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.verbs.showing import Exported as Exported
     from planner.verbs.showing import export as export
     from planner.verbs.showing import report as report
-    from planner.verification.horizons import HorizonVerification as HorizonVerification
+    from planner.verification.records import HorizonVerification as HorizonVerification
     from planner.verification.records import VerificationReport as VerificationReport
     from solvers.search.fleet_solution import Options as Options
     from solvers.search.fleet_solution import Progress as Progress
@@ -143,7 +143,7 @@ _WHERE = {
     "Exported": "planner.verbs.showing",
     "export": "planner.verbs.showing",
     "report": "planner.verbs.showing",
-    "HorizonVerification": "planner.verification.horizons",
+    "HorizonVerification": "planner.verification.records",
     "VerificationReport": "planner.verification.records",
     "Options": "solvers.search.fleet_solution",
     "Progress": "solvers.search.fleet_solution",

@@ -29,8 +29,7 @@ from planner.cli.common import (
 from planner.cli.horizon import QuarterOption, ScenarioOption
 
 if TYPE_CHECKING:
-    from planner.verification.horizons import HorizonVerification
-    from planner.verification.records import VerificationReport
+    from planner.verification.records import HorizonVerification, VerificationReport
     from solvers.backends.deadline import Held
 
 verbs = typer.Typer()

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from planner.plan.horizon.horizon_diff import HorizonDiff
     from planner.review.review import Reviewed
     from planner.review.review_file import ReviewInputs
-    from planner.verification.horizons import HorizonVerification
-    from planner.verification.records import VerificationReport
+    from planner.verification.records import HorizonVerification, VerificationReport
     from planner.verification.request_logs import RequestSource
     from planner.verification.serving import ServeOptions
 
