@@ -531,4 +531,5 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
 
 
 def read_plan(path: Path | str) -> Plan:
+    """Read a saved plan, without checking its figures; raises InputError where it is none."""
     return plan_from_json(read_json_text(path), str(path))

@@ -148,14 +148,14 @@ def _flat(record: Mapping[str, Any], head: str = "") -> dict[str, Cell]:
 
 def _table(name: str, records: list[dict[str, Any]]) -> Table:
     keys = list(dict.fromkeys(key for record in records for key in record))
-    figures = {key for key in keys if all(_is_figure(record.get(key)) for record in records)}
+    figures = {key for key in keys if any(_is_figure(record.get(key)) for record in records)}
     columns = tuple(Column(key, key, "number" if key in figures else "text") for key in keys)
     rows = tuple(tuple(record.get(key) for key in keys) for record in records)
     return Table(name, name, columns, rows)
 
 
 def _is_figure(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _of_json(line: str, as_json: Callable[[], Any], files: Mapping[str, Callable[[], Content]] | None = None) -> View:

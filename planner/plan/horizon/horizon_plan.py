@@ -177,4 +177,5 @@ def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
 
 
 def read_horizon(path: Path | str) -> HorizonPlan:
+    """Read the saved plan of a horizon, without checking its figures; raises InputError where it is none."""
     return horizon_from_json(read_json_text(path), str(path))
