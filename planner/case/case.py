@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
 from planner.catalog.profile import Profile
 from planner.catalog.variant import Parallelism
+from planner.io.errors import input_error
+from planner.io.named_files import NamedFiles
+from planner.io.result import Result
+from planner.io.strict_yaml import Document
 from planner.io.validation import Strict
 from planner.performance.length_spread import LengthSpread
 
@@ -367,7 +373,22 @@ class Future(Strict):
     risk: RiskMeasure = "expected"
 
 
-class Case(Strict):
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The demand file that a case was read from. Cases are equal wherever they come from."""
+
+    document: Document
+    default_name: str
+    files: NamedFiles
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Case(Result, Strict):
     format: str = CASE_FORMAT
     name: str
     workloads: tuple[Workload, ...]
@@ -408,6 +429,32 @@ class Case(Strict):
     """the quarters and scenarios of a whole horizon; None: this case is one quarter, as it is forecast"""
     load_factors: tuple[LoadFactor, ...] | None = None
     """where plans of this case were served and missed a promise"""
+    _origin: Origin | None = PrivateAttr(None)
+    """None where it comes from a plan"""
+
+    def with_origin(self, origin: Origin) -> Case:
+        """The same case, which knows its demand file and so can be changed by the paths of that file."""
+        case = self.model_copy()
+        case._origin = origin
+        return case
+
+    @property
+    def origin(self) -> Origin:
+        """Raises InputError where the case does not come from a demand file."""
+        if self._origin is None:
+            remedy = "Read the demand file: planner.load_case(FILE)"
+            raise input_error(self.name, "comes from a saved plan, which does not hold the demand file", remedy)
+        return self._origin
+
+    def with_changes(self, changes: Mapping[str, object]) -> Case:
+        """A new case with other values of inputs, by the paths and in the syntax of `fleetplan what-if --set`.
+
+        As in {"workloads.chat.forecast.requests_per_day": "900k", "prices.h100.on_demand": "-20%"}. Raises InputError
+        for a path that the demand file cannot have, or a value that it refuses.
+        """
+        from planner.studies.overrides import changed_case
+
+        return changed_case(self, changes)
 
     def load_factors_of(self, workloads: tuple[str, ...], replica: str) -> tuple[float, ...]:
         """Share of the staffing rule's load that replicas of this kind carry for a pool [hour of the two days]."""

@@ -15,22 +15,15 @@ from planner.cli.common import (
     examples,
     in_color,
     note,
-    parsed,
     put,
     put_json,
     refuse,
-    saved_plan,
     search_options,
     with_what_is_left,
 )
-from planner.cli.horizon import is_horizon, saved_horizon
 
 if TYPE_CHECKING:
     from planner.checker.policy import Check
-    from planner.checker.proof import BoundCheck
-    from planner.plan.horizon.horizon_plan import HorizonPlan
-    from planner.plan.plan import Plan
-    from solvers.search.fleet_solution import Options
 
 verbs = typer.Typer()
 REFUTED, NOT_PROVED, BROKEN, INTERRUPTED = 2, 4, 5, 130
@@ -63,30 +56,24 @@ def check(
 
     Exit with 2 if a figure is wrong, 4 if --prove does not reach the file's bound, 5 if a rule is broken.
     """
-    from datetime import date
-
-    from planner.checker.policy import check_policy
-    from planner.checker.policy.horizon import check_horizon_policy
-    from planner.checker.policy.schema import load_policy, parse_date
     from planner.reports.policy import check_markdown, check_text
+    from planner.reports.progress import progress_on_stderr
+    from planner.verbs.judging import check as checked_by
 
     if time_limit is not None and not prove:
         refuse("--time-limit", "is for --prove: nothing else takes long", "Add --prove, or leave it out")
-    for flag, given in (("--against", against), ("--as-of", as_of)):
-        if given is not None and policy is None:
-            refuse(flag, "is for the rules of a policy", "Add --policy POLICY.yaml, or leave it out")
     options = search_options(solver.value, "0%", time_limit)
-    day = None if as_of is None else date.fromisoformat(parsed("--as-of", parse_date, as_of))
-    rules = None if policy is None else load_policy(policy)
-    bound: BoundCheck | None = None
-    if is_horizon(file):
-        horizon, other = saved_horizon(file), saved_horizon(against) if against else None
-        bound = _proved(horizon, options, quiet_when_ok) if prove else None
-        checked = check_horizon_policy(horizon, rules, other, day, bound)
-    else:
-        plan, before = saved_plan(file), saved_plan(against) if against else None
-        bound = _proved(plan, options, quiet_when_ok) if prove else None
-        checked = check_policy(plan, rules, before, day, bound)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with progress_on_stderr(quiet_when_ok) as on_progress:
+        checked = checked_by(
+            file,
+            policy=policy,
+            against=against,
+            as_of=as_of,
+            prove=prove,
+            options=with_what_is_left(options),
+            on_progress=on_progress,
+        )
     code = _exit_code(checked)
     if code or not quiet_when_ok:
         if format is DiffFormat.json:
@@ -95,15 +82,6 @@ def check(
             put(check_markdown(checked) if format is DiffFormat.md else check_text(checked, in_color()))
     if code:
         raise typer.Exit(code)
-
-
-def _proved(plan: Plan | HorizonPlan, options: Options, quiet: bool) -> BoundCheck:
-    from planner.reports.progress import progress_on_stderr
-    from planner.studies.proving import prove_again
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with progress_on_stderr(quiet) as on_progress:
-        return prove_again(plan, with_what_is_left(options), on_progress)
 
 
 def _exit_code(checked: Check) -> int:

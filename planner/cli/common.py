@@ -24,7 +24,6 @@ since time ran out, and no promise is missed in what was served"""
 
 if TYPE_CHECKING:
     from planner.case.case import Case
-    from planner.plan.plan import Plan
     from planner.reports.tables.text import Report
     from solvers.search.fleet_solution import Options
 
@@ -220,25 +219,6 @@ def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case,
     except TimeIsUp:
         assert options.time_limit_s is not None
         raise OutOfTime(options.time_limit_s, "reading the demand file", Stopwatch.seconds()) from None
-
-
-def saved_plan(file: Path) -> Plan:
-    """A plan that still passes its check."""
-    from planner.checker import check_plan
-    from planner.plan.plan import read_plan
-
-    saved = read_plan(file)
-    broken = check_plan(saved.as_json())
-    if broken:
-        refuse(str(file), f"not a plan that holds: {broken[0]}", "Plan it again")
-    return saved
-
-
-def require_numba() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("numba") is None:
-        refuse("verify", "needs numba, which is not installed", "Install fleetplan[verify]")
 
 
 def prepare_streams() -> None:

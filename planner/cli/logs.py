@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, put_made, refuse
-
-if TYPE_CHECKING:
-    from datetime import date
+from planner.cli.common import Format, FormatOption, examples, note, put_made
 
 verbs = typer.Typer()
 
@@ -62,38 +59,24 @@ def demand(
     Formats are known by their columns: LiteLLM, OpenTelemetry, Langfuse, OpenAI usage, vLLM's metrics from Prometheus,
     Azure and Mooncake traces, and tables of requests or of counts (docs/logs.md).
     """
-    from planner.case.demand.from_logs import check_name, demand_text
+    from planner.case.demand.from_logs import check_name
     from planner.io.files import check_targets
-    from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
     from planner.logs.reading.sources import log_files
-    from planner.reports.validation import demand_report
+    from planner.verbs.demanding import demand as demand_as_asked
 
-    name = name.strip() or "requests"
-    check_name(name)
+    check_name(name.strip() or "requests")
     check_targets({"--out": out}, log_files(sources))
-    measured = measure_logs(
-        MeasureOptions(
-            sources=tuple(sources),
-            columns=parse_columns(columns),
-            time_unit=time_unit.value if time_unit else None,
-            by=by.value if by else None,
-            zone=time_zone,
-            holidays=_dates(holidays),
-            engine=engine,
-            work=work,
-        )
+    made = demand_as_asked(
+        sources,
+        by=by.value if by else None,
+        columns=columns,
+        time_unit=time_unit.value if time_unit else None,
+        time_zone=time_zone,
+        holidays=[day for part in (holidays or "").split(",") if (day := part.strip())],
+        name=name,
+        engine=engine,
+        work=work,
     )
-    text = demand_text(measured, name)
-    report = demand_report(measured)
-    for line in (*measured.ledger.left_out_lines(), *measured.ledger.notes):
+    for line in made.notes:
         note(line, quiet)
-    put_made(text, report, out, format, f"wrote {out}", quiet)
-
-
-def _dates(text: str | None) -> frozenset[date]:
-    from datetime import date
-
-    try:
-        return frozenset(date.fromisoformat(part.strip()) for part in (text or "").split(",") if part.strip())
-    except ValueError:
-        refuse("--holidays", "expected dates with commas between them", "Write --holidays 2026-12-25,2026-12-26")
+    put_made(made.text, made.report, out, format, f"wrote {out}", quiet)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, parsed, put, put_json, refuse, saved_plan, seconds
-
-if TYPE_CHECKING:
-    from planner.catalog.variant import Parallelism
-    from planner.performance.length_spread import LengthSpread
+from planner.cli.common import Format, FormatOption, examples, note, put, put_json, refuse, seconds
 
 verbs = typer.Typer()
 WAYS = "tensor, expert or data"
@@ -28,13 +24,13 @@ def accuracy(
 ) -> None:
     """Score the performance model on measured points: errors by metric, GPU, precision, parallelism and source."""
     from planner.io.files import check_targets, write_whole
-    from planner.performance.accuracy import score
     from planner.reports.performance import accuracy_rows_csv, accuracy_text
+    from planner.verbs.estimating import accuracy as scored
 
     check_targets({"--out": out}, [points])
-    result = score(points)
+    result = scored(points)
     if out is not None:
-        write_whole(out, accuracy_rows_csv(points, result))
+        write_whole(out, accuracy_rows_csv(result))
         note(f"wrote {out}")
     put(accuracy_text(result)) if format is Format.table else put_json(result.as_json())
 
@@ -75,28 +71,29 @@ def estimate(
     format: FormatOption = Format.table,
 ) -> None:
     """Estimate one deployment: memory, latency and throughput, at a concurrency, at a rate or within an SLO."""
-    from planner.case.demand.overrides import catalog_with
     from planner.io.files import check_targets, write_whole
-    from planner.performance.estimate import estimate as estimate_one
-    from planner.reports.performance import estimate_svg, estimate_text, points_report
+    from planner.reports.performance import estimate_svg, estimate_text
+    from planner.verbs.estimating import estimate as estimate_as_asked
+    from planner.verbs.estimating import estimate_points
 
     if points is not None:
-        report = points_report(points, catalog_with(catalog))
+        report = estimate_points(points, catalog=catalog).report
         put(report.text) if format is Format.table else put_json(report.data)
         return
     check_targets({"--plot": plot}, [])
-    lengths = _lengths(model, gpu, input, output)
-    given = (("--ttft-p95", ttft_p95), ("--tpot-p95", tpot_p95), ("--e2e-p95", e2e_p95))
-    objectives = [seconds(option, text) for option, text in given]
-    limits = [None if s is None else (s, 0.95) for s in objectives]
-    result = estimate_one(
-        model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, parallelism=_parallelism(parallelism),
-        quantization=quantization, engine=engine, concurrency=concurrency, ttft=limits[0], tpot=limits[1],
-        e2e=limits[2], arrival_scv=burstiness, rate=rate, prompts=_spread("input", lengths[0], input_p50, input_p95),
-        answers=_spread("output", lengths[1], output_p50, output_p95), profile=profile, catalog=catalog_with(catalog),
+    given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
+    if model is None or gpu is None or input is None or output is None:
+        missing = [option for option, value in given.items() if value is None]
+        refuse(", ".join(missing), "must be given", "Or give --points FILE.csv to predict many at once")
+    result = estimate_as_asked(
+        model, gpu, input, output, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
+        quantization=quantization, engine=engine, concurrency=concurrency, ttft_p95=ttft_p95, tpot_p95=tpot_p95,
+        e2e_p95=e2e_p95, rate=rate, burstiness=burstiness, input_p50=input_p50, input_p95=input_p95,
+        output_p50=output_p50, output_p95=output_p95, profile=profile, catalog=catalog,
     )  # fmt: skip
     if plot is not None:
-        write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
+        tpot_s = seconds("--tpot-p95", tpot_p95)
+        write_whole(plot, estimate_svg(result, tpot_s * 1e3 if tpot_s else None))
         note(f"wrote {plot}")
     put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
 
@@ -133,64 +130,26 @@ def calibrate(
 
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
-    from planner.case.demand.overrides import catalog_with
     from planner.io.files import check_targets, write_whole
-    from planner.performance.calibration.calibrate import calibrate as calibrate_files
     from planner.reports.performance import calibration_text, suggestions_text
+    from planner.verbs.estimating import calibrate as calibrate_as_asked
+    from planner.verbs.estimating import suggest_benchmarks
 
     if suggest is not None:
         if results or out:
             refuse("--suggest", "reads a plan and no results", "Run it by itself, then calibrate what was measured")
-        from planner.plan.benchmarks import suggestions
-
-        found = suggestions(saved_plan(suggest))
-        put(suggestions_text(found)) if format is Format.table else put_json([s.as_json() for s in found])
+        found = suggest_benchmarks(suggest)
+        put(suggestions_text(found.suggestions)) if format is Format.table else put_json(found.as_json())
         return
     if not results:
         refuse("RESULTS", "are missing", "Give result files, or --suggest PLAN.json to see what to measure")
     if out is None:
         refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
     check_targets({"--out": out}, results)
-    done = calibrate_files(
-        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica,
-        parallelism=None if parallelism is None else _parallelism(parallelism), quantization=quantization,
-        catalog=catalog_with(catalog),
+    done = calibrate_as_asked(
+        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
+        quantization=quantization, catalog=catalog,
     )  # fmt: skip
     write_whole(out, done.profile_text)
     put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
     note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")
-
-
-def _parallelism(text: str) -> Parallelism:
-    from planner.performance.machine_by_name import parallelism_named
-
-    return parallelism_named(text)
-
-
-def _spread(of: str, mean: float, p50: str | None, p95: str | None) -> LengthSpread | None:
-    """The spread of the prompts or answers, if it is given."""
-    from planner.io.units import parse_positive_count
-    from planner.performance.length_spread import LengthSpread, least_mean, spread_around
-
-    median, high = (None if text is None else parsed(option, parse_positive_count, text)
-                    for option, text in ((f"--{of}-p50", p50), (f"--{of}-p95", p95)))  # fmt: skip
-    if high is None:
-        if median is not None:
-            refuse(f"--{of}-p50", "says little without the 95th percentile", f"Give --{of}-p95 as well")
-        return None
-    if high <= mean or (median is not None and median > high):
-        refuse(f"--{of}-p95", f"must be above the mean (--{of}) and the median", "Check the three")
-    if median is not None and mean < least_mean(LengthSpread(p50=median, p95=high)):
-        refuse(f"--{of}", "is below any mean that fits these percentiles", "Check the three, or leave the median out")
-    return spread_around(mean, high, median)
-
-
-def _lengths(model: str | None, gpu: str | None, input: str | None, output: str | None) -> list[float]:
-    """The two lengths, once everything that must be given is."""
-    from planner.io.units import parse_positive_count
-
-    given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
-    if model is None or gpu is None or input is None or output is None:
-        missing = [option for option, value in given.items() if value is None]
-        refuse(", ".join(missing), "must be given", "Or give --points FILE.csv to predict many at once")
-    return [parsed("--input", parse_positive_count, input), parsed("--output", parse_positive_count, output)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,11 +31,17 @@ from planner.cli.common import (
     put,
     put_json,
     refuse,
-    require_numba,
     search_options,
     with_what_is_left,
 )
-from planner.cli.horizon import QuarterOption, ScenarioOption, plan_of_horizon, refuse_for_a_horizon, saved_quarter
+from planner.cli.horizon import (
+    QuarterOption,
+    ScenarioOption,
+    checked_table,
+    exit_of_horizon,
+    put_planned,
+    refuse_for_a_horizon,
+)
 from planner.cli.horizon import csv_files as horizon_files
 from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
 
@@ -44,10 +49,9 @@ if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.explanations.records import Explanation
     from planner.plan.plan import Plan
-    from solvers.search.fleet_solution import Options, Progress
+    from planner.verbs.planning import Planned
+    from solvers.search.fleet_solution import Options
 
-PLAN_FRAC = 0.6
-"""share of what is left of a time limit that comes first, where more is asked for after it"""
 verbs = typer.Typer()
 
 
@@ -81,8 +85,10 @@ def plan(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
-    from planner.cli.studying import kept_plans, studied_plan, studies_interrupted
+    from planner.cli.studying import kept_plans, make_plans_folder, write_steps
     from planner.io.files import check_targets, write_whole
+    from planner.plan.horizon.horizon_plan import HorizonPlan
+    from planner.verbs.planning import require_numba
     from solvers.backends.deadline import OUT_OF_TIME, interruptions_held
 
     options = search_options(solver.value, gap, time_limit)
@@ -95,47 +101,48 @@ def plan(
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
     case, read = case_in_time(case_file, root, options)
-    if case.future is not None:
+    horizon = case.future is not None
+    if horizon:
         refuse_for_a_horizon(case_file, {"--study": bool(asked_for_study), "--explain": explain, "--verify": verify})
-        check_outputs(csv, None, table, xlsx)
-        targets = {"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}
-        check_targets(targets, [case_file, *read], {"--csv": horizon_files(csv)})
-        plan_of_horizon(case, options, format, table, out, html, markdown, csv, xlsx, required, quiet)
-        return
-    check_outputs(csv, format, table, xlsx)
-    into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
+        table, study = checked_table(table), False
+    check_outputs(csv, None if horizon else format, table, xlsx)
+    into = (
+        {"--csv": horizon_files(csv)} if horizon else {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
+    )
     check_targets({"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}, [case_file, *read], into)
     if verify:
         require_numba()
-    share = PLAN_FRAC if study or explain else 1.0
-    result = _verified(case, options, share, quiet, out) if verify else _planned(case, options, share, quiet)
-    took = Stopwatch.seconds()
+    if keep_plans is not None and study:
+        make_plans_folder(keep_plans)
     with interruptions_held() as held:
-        studied, explanation = result, None
-        if study and not result.interrupted:
-            with held.attempt():
-                more = PLAN_FRAC if explain else 1.0
-                studied = studied_plan(result, with_what_is_left(options, more), keep_plans, quiet)
-        if explain and not (result.interrupted or held.by_somebody or studies_interrupted(studied)):
-            with held.attempt():
-                explanation = _explained(result, with_what_is_left(options), None, quiet)
-        if out is not None:
-            write_whole(out, studied.to_json())
-            note(f"wrote {out}", quiet)
-        write_outputs(studied, markdown, csv, xlsx, quiet)
-        if html is not None:
-            write_page(html, studied, explanation, quiet)
-        put(rendered(studied, format, table, took, verbose))
-        if explanation is not None:
-            from planner.reports.explanation import explanation_text
+        with held.let_in():
+            made = _planned(case, options, verify, study, explain, quiet, out)
+        result, took = made.plan, Stopwatch.seconds()
+        if isinstance(result, HorizonPlan):
+            put_planned(result, format, table, out, html, markdown, csv, xlsx, quiet)
+        else:
+            if keep_plans is not None and made.steps is not None:
+                write_steps(made.steps, keep_plans, quiet)
+            if out is not None:
+                write_whole(out, result.to_json())
+                note(f"wrote {out}", quiet)
+            write_outputs(result, markdown, csv, xlsx, quiet)
+            if html is not None:
+                write_page(html, result, made.explanation, quiet)
+            put(rendered(result, format, table, took, verbose))
+            if made.explanation is not None:
+                from planner.reports.explanation import explanation_text
 
-            put("\n" + explanation_text(explanation))
-    stopped = result.interrupted or held.by_somebody or studies_interrupted(studied)
+                put("\n" + explanation_text(made.explanation))
+    stopped = made.interrupted or held.by_somebody
+    if isinstance(result, HorizonPlan):
+        exit_of_horizon(result, stopped, required, quiet)
+        return
     if not stopped:
-        missing = {"--study": study and studied.studies is None, "--explain": explain and explanation is None}
+        missing = {"--study": study and result.studies is None, "--explain": explain and made.explanation is None}
         for flag in (flag for flag, is_missing in missing.items() if is_missing):
             note(f"{flag} is left out: {OUT_OF_TIME}", quiet)
-    _exit_code(studied, explanation, stopped, required, quiet)
+    _exit_code(result, made.explanation, stopped, required, quiet)
 
 
 @verbs.command(epilog=examples("fleetplan explain plan.json --workload support-chat"))
@@ -152,17 +159,24 @@ def explain(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Say what each lever of a plan saves and what relaxing each limit would; every figure is a plan of its own."""
-    from planner.io.errors import did_you_mean, shown
     from planner.reports.explanation import explanation_text
+    from planner.reports.progress import progress_on_stderr
 
     options = search_options(solver.value, gap, time_limit)
-    saved = saved_quarter(file, quarter, scenario) if file.suffix.lower() == ".json" else None
-    case = saved.case if saved else case_in_time(file, root, options)[0]
-    names = [w.name for w in case.workloads]
-    if workload is not None and workload not in names:
-        refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
-    plan = saved or _planned(case, options, PLAN_FRAC, quiet)
-    explanation = _explained(plan, with_what_is_left(options), workload, quiet)
+    source = file if file.suffix.lower() == ".json" else case_in_time(file, root, options)[0]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    from planner.verbs.planning import explain as explain_as_asked
+
+    with progress_on_stderr(quiet) as on_progress:
+        explanation = explain_as_asked(
+            source,
+            None,
+            with_what_is_left(options),
+            on_progress,
+            workload,
+            quarter=quarter,
+            scenario=scenario,
+        )
     put(explanation_text(explanation)) if format is Format.table else put_json(explanation.as_json())
     _exit_if_interrupted(explanation, quiet)
 
@@ -173,9 +187,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Write a commented demand file that runs, and the schema that lets editors complete and check it."""
-    from planner.case.demand.starter import write_starter
+    from planner.verbs.demanding import init as init_as_asked
 
-    for written in write_starter(path, force):
+    for written in init_as_asked(path, force=force):
         note(f"wrote {written}")
     note(f"next: fleetplan plan {path}")
 
@@ -187,13 +201,11 @@ def validate(
     format: FormatOption = Format.table,
 ) -> None:
     """Check a demand file: every mistake at once, with line and remedy."""
-    from planner.case.demand.load import load_case
     from planner.io.errors import InputError
-    from planner.io.named_files import NamedFiles
-    from planner.reports.validation import validation_report
+    from planner.verbs.demanding import validate as validate_as_asked
 
     try:
-        report = validation_report(load_case(case_file, NamedFiles(root)))
+        report = validate_as_asked(case_file, root=root).report
     except InputError as error:
         if format is Format.json:
             from dataclasses import asdict
@@ -211,54 +223,28 @@ def schema() -> None:
     put(demand_schema_text())
 
 
-def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
-    """The plan, within a share of what is left of the time limit."""
-    from planner.pipeline import plan_fleet
-
-    return _in_time(options, share, quiet, lambda limited, tell: plan_fleet(case, limited, tell))
-
-
-def _verified(case: Case, options: Options, share: float, quiet: bool, out: Path | None) -> Plan:
-    """The plan, served; every plan is written before it is served, so that none is lost."""
+def _planned(
+    case: Case, options: Options, verify: bool, study: bool, explain: bool, quiet: bool, out: Path | None
+) -> Planned:
+    """The plan and what was asked for with it; every plan is written before it is served, so that none is lost."""
+    from planner.io.errors import OutOfTime
     from planner.io.files import write_whole
+    from planner.reports.progress import progress_on_stderr
+    from planner.verbs.planning import planned
     from solvers.backends.deadline import interruptions_deferred
-
-    with interruptions_deferred():
-        from planner.studies.verified_plan import plan_and_verify
-        from planner.verification.serving import AS_PLANNED
 
     def write(plan: Plan) -> None:
         if out is not None:
             with interruptions_deferred():
                 write_whole(out, plan.to_json())
 
-    return _in_time(
-        options, share, quiet, lambda limited, tell: plan_and_verify(case, limited, AS_PLANNED, tell, write)
-    )
-
-
-def _in_time(
-    options: Options, share: float, quiet: bool, make: Callable[[Options, Callable[[Progress], None]], Plan]
-) -> Plan:
-    from planner.io.errors import OutOfTime
-    from planner.reports.progress import progress_on_stderr
-
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    limited, before_s = with_what_is_left(options, share), Stopwatch.seconds()
+    limited, before_s = with_what_is_left(options), Stopwatch.seconds()
     try:
-        with progress_on_stderr(quiet) as on_progress:
-            return make(limited, on_progress)
+        with progress_on_stderr(quiet) as show:
+            return planned(case, limited, show, verify=verify, study=study, explain=explain, on_plan=write)
     except OutOfTime as stop:
-        raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, (before_s + stop.needed_s) / share) from None
-
-
-def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) -> Explanation:
-    from planner.explanations.explain import explain as explain_plan
-    from planner.reports.progress import progress_on_stderr
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with progress_on_stderr(quiet) as on_progress:
-        return explain_plan(plan.case, plan, options, on_progress, workload)
+        raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, before_s + stop.needed_s) from None
 
 
 def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
@@ -21,21 +20,11 @@ from planner.cli.common import (
     examples,
     in_color,
     note,
-    parsed,
     put,
     put_json,
     refuse,
-    saved_plan,
 )
-from planner.cli.horizon import (
-    QuarterOption,
-    ScenarioOption,
-    is_horizon,
-    months_of,
-    report_of_horizon,
-    saved_horizon,
-    saved_quarter,
-)
+from planner.cli.horizon import QuarterOption, ScenarioOption, report_of_horizon
 from planner.cli.horizon import csv_files as horizon_files
 from planner.io.formatting import counted
 
@@ -44,8 +33,6 @@ if TYPE_CHECKING:
     from planner.plan.plan import Plan
 
 verbs = typer.Typer()
-LAST_START = date(date.max.year, 9, 1)
-"""of a quarter that ends on a day that the calendar has"""
 EXPORT_EXAMPLES = examples(
     "fleetplan export plan.json --to kubernetes --out k8s",
     "fleetplan export plan.json --to kubernetes --weights pvc:weights --out k8s",
@@ -96,17 +83,19 @@ def report(
     """
     from planner.explanations.records import read_explanation
     from planner.io.files import check_targets
+    from planner.verbs.opening import is_horizon, one_quarter
+    from planner.verbs.showing import first_day_of
 
     whole = quarter is None and is_horizon(file)
     budget = format is ReportFormat.focus
     given = {"--scenario": scenario is not None, "--explanation": explanation is not None, "--format focus": budget}
     for flag in (flag for flag, is_given in given.items() if whole and is_given):
         refuse(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
-    plan = None if whole else saved_quarter(file, quarter, scenario)
+    plan = None if whole else one_quarter(file, quarter, scenario)
     explained = read_explanation(explanation, plan) if explanation and plan else None
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
-    first_day = _first_day(starts, budget)
+    first_day = first_day_of(starts, budget)
     printed = None if budget or format in (None, ReportFormat.html) else PlanFormat(format.value)
     check_outputs(csv, None if whole else printed, table, xlsx)
     html = html or file.with_suffix(".html") if page else None
@@ -127,23 +116,6 @@ def report(
         put(rendered(plan, printed, table, verbose=verbose))
 
 
-def _first_day(starts: str | None, wanted: bool) -> date | None:
-    """The first day of a budget; None where none is asked for."""
-    if not wanted:
-        return None if starts is None else refuse("--starts", "is the first day of a budget", "Add --format focus")
-    if starts is None:
-        refuse("--format focus", "needs the day on which the quarter begins", "Add --starts 2026-10-01")
-    try:
-        day = date.fromisoformat(starts)
-    except ValueError:
-        refuse("--starts", f"expected a day, got {starts!r}", "Write it as 2026-10-01")
-    if day.day != 1:
-        refuse("--starts", f"{day} is not the first day of a month", f"Write {day.replace(day=1)}")
-    if day > LAST_START:
-        refuse("--starts", f"the quarter from {day} on ends after the year {date.max.year}", "Write an earlier day")
-    return day
-
-
 @verbs.command(
     epilog=examples(
         "fleetplan diff last-quarter.json plan.json --format md",
@@ -159,28 +131,16 @@ def diff(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if they differ.")] = False,
 ) -> None:
     """Show what changed between two plans, and why the cost did: demand, prices, fleet and choices."""
-    from planner.plan.diff import diff_plans
+    from planner.plan.diff_records import PlanDiff
     from planner.reports.diff import diff_markdown, diff_text
-
-    horizons = [file for file in (before, after) if is_horizon(file)]
-    whole = quarter is None and scenario is None
-    if len(horizons) == 2 and whole:
-        _diff_horizons(before, after, format, exit_code)
-        return
-    one = [
-        saved_plan(file) if file not in horizons and (horizons or whole) else saved_quarter(file, quarter, scenario)
-        for file in (before, after)
-    ]
-    changes = diff_plans(*one)
-    _put_changes(changes, format, diff_markdown, diff_text, exit_code)
-
-
-def _diff_horizons(before: Path, after: Path, format: DiffFormat, exit_code: bool) -> None:
-    from planner.plan.horizon.horizon_diff import diff_horizons
     from planner.reports.horizon.diff import horizon_diff_markdown, horizon_diff_text
+    from planner.verbs.judging import diff as diff_as_asked
 
-    changes = diff_horizons(saved_horizon(before), saved_horizon(after))
-    _put_changes(changes, format, horizon_diff_markdown, horizon_diff_text, exit_code)
+    changes = diff_as_asked(before, after, quarter=quarter, scenario=scenario)
+    if isinstance(changes, PlanDiff):
+        _put_changes(changes, format, diff_markdown, diff_text, exit_code)
+    else:
+        _put_changes(changes, format, horizon_diff_markdown, horizon_diff_text, exit_code)
 
 
 class _Changes(Protocol):
@@ -305,33 +265,19 @@ def export(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
     """Write a plan as Kubernetes, KEDA, Karpenter, SkyPilot or Compose files with a README. Applies nothing."""
-    from planner.export.export import export_plan
-    from planner.export.folder import write_folder
-    from planner.export.hosted import Settings
-    from planner.export.weights import weights_from
-    from planner.io.units import UTC, parse_any_fraction
+    from planner.verbs.showing import export as export_as_asked
 
-    plan = saved_quarter(file, quarter, scenario, default=1)
-    at = _month(file, plan, quarter, scenario, month)
-    zone = time_zone or plan.case.time_zone or UTC
-    headroom_frac = parsed("--headroom", parse_any_fraction, headroom)
-    files = export_plan(plan, to, Settings(at, zone, image, weights_from(weights), headroom_frac))
-    for remark in write_folder(out, to, files, force):
+    exported = export_as_asked(
+        file,
+        to,
+        month=month,
+        time_zone=time_zone,
+        image=image,
+        headroom=headroom,
+        weights=weights,
+        quarter=quarter,
+        scenario=scenario,
+    )
+    for remark in exported.write(out, force):
         note(remark, quiet)
-    note(f"wrote {counted(len(files), 'file')} into {out}: start with {out / 'README.md'}", quiet)
-
-
-def _month(file: Path, plan: Plan, quarter: int | None, scenario: str | None, month: int) -> int:
-    """The month of a plan, from 0, that a month of its quarter is; scenarios have their own in the first quarter."""
-    of_quarter = 3
-    if not is_horizon(file):
-        return month - 1
-    several = len(plan.case.months or ()) > 1
-    mine = months_of(file, quarter, scenario)
-    if mine is None and several and (quarter or 1) == 1:
-        labels = ", ".join(m.label for m in plan.case.months or ())
-        refuse("--scenario", f"is needed: the first quarter has months of each ({labels})", "Name a scenario")
-    if not 1 <= month <= of_quarter:
-        refuse("--month", f"the quarter has {counted(of_quarter, 'month')}", f"Give one from 1 to {of_quarter}")
-    each = [m for m, times in (mine or {0: of_quarter}).items() for _ in range(times)]
-    return each[month - 1]
+    note(f"wrote {counted(len(exported.files), 'file')} into {out}: start with {out / 'README.md'}", quiet)

@@ -84,11 +84,11 @@ def review(
 
 def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
     from planner.reports.progress import progress_on_stderr
-    from planner.review.review import review_fleet
+    from planner.verbs.judging import review as review_as_asked
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as on_progress:
-        return review_fleet(inputs, options, on_progress)
+        return review_as_asked(inputs, options, on_progress)
 
 
 def _rendered(found: Reviewed, format: DiffFormat) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,12 +21,11 @@ from planner.cli.common import (
     search_options,
     with_what_is_left,
 )
-from planner.cli.horizon import QuarterOption, ScenarioOption, is_horizon, saved_quarter
+from planner.cli.horizon import QuarterOption, ScenarioOption
 from planner.io.formatting import counted
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
-    from solvers.search.fleet_solution import Options
 
 verbs = typer.Typer()
 
@@ -60,7 +60,10 @@ def study(
 ) -> None:
     """Study a plan: what each lever saves, from which volume hosting pays (break-even), and other providers' bills."""
     from planner.io.files import check_targets, write_whole
+    from planner.reports.progress import progress_on_stderr
     from planner.reports.studies import studies_text
+    from planner.verbs.opening import is_horizon
+    from planner.verbs.planning import study as study_as_asked
     from solvers.backends.deadline import interruptions_held
 
     if keep_plans is not None and only not in (None, Kind.waterfall):
@@ -70,36 +73,37 @@ def study(
     check_targets({"--out": out}, [], {"--keep-plans": kept_plans(keep_plans)})  # studies are added to the plan itself
     if is_horizon(file):
         check_targets({"--out": out}, [file])  # of a horizon, what is studied is one quarter
-    plan = saved_quarter(file, quarter, scenario)
+    if keep_plans is not None:
+        make_plans_folder(keep_plans)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with interruptions_held() as held:
-        with held.let_in():
-            studied = studied_plan(plan, with_what_is_left(options), keep_plans, quiet, only)
+        with held.let_in(), progress_on_stderr(quiet) as on_progress:
+            studied = study_as_asked(
+                file,
+                with_what_is_left(options),
+                on_progress,
+                only.value if only else None,
+                quarter=quarter,
+                scenario=scenario,
+            )
+        if keep_plans is not None:
+            write_steps(studied.steps, keep_plans, quiet)
         if out is not None:
-            write_whole(out, studied.to_json())
+            write_whole(out, studied.plan.to_json())
             note(f"wrote {out}", quiet)
-        put(studied.to_json() if format is Format.json else studies_text(studied))
-    if held.by_somebody or studies_interrupted(studied):
+        put(studied.plan.to_json() if format is Format.json else studies_text(studied.plan))
+    if held.by_somebody or studied.interrupted:
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)
 
 
-def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: bool, only: Kind | None = None) -> Plan:
-    """The plan with its studies; the plans of the waterfall's steps go where the user wants them."""
+def write_steps(steps: Mapping[str, Plan], folder: Path, quiet: bool) -> None:
+    """Write the plans of the waterfall's steps where the user wants them."""
     from planner.io.files import write_whole
-    from planner.reports.progress import progress_on_stderr
-    from planner.studies.study import study as study_plan
 
-    if keep_plans is not None:
-        _make_folder(keep_plans)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with progress_on_stderr(quiet) as on_progress:
-        studied, plans = study_plan(plan, options, on_progress, only.value if only else None)
-    for key, step in plans.items() if keep_plans is not None else ():
-        assert keep_plans is not None
-        write_whole(keep_plans / f"{key}.json", step.to_json())
-    if keep_plans is not None:
-        note(f"wrote {counted(len(plans), 'plan')} to {keep_plans}", quiet)
-    return studied
+    for key, step in steps.items():
+        write_whole(folder / f"{key}.json", step.to_json())
+    note(f"wrote {counted(len(steps), 'plan')} to {folder}", quiet)
 
 
 def kept_plans(folder: Path | None) -> list[Path]:
@@ -109,13 +113,8 @@ def kept_plans(folder: Path | None) -> list[Path]:
     return [] if folder is None else [folder / f"{key}.json" for key in KEYS]
 
 
-def _make_folder(folder: Path) -> None:
+def make_plans_folder(folder: Path) -> None:
     from planner.io.files import check_writable, make_folder
 
     make_folder(folder)
     check_writable(folder / "naive.json")
-
-
-def studies_interrupted(plan: Plan) -> bool:
-    """Whether somebody ended the studies early."""
-    return plan.studies is not None and plan.studies.interrupted

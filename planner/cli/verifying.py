@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,29 +24,15 @@ from planner.cli.common import (
     put,
     put_json,
     refuse,
-    require_numba,
     seconds,
 )
-from planner.cli.horizon import (
-    QuarterOption,
-    ScenarioOption,
-    blocks_asked,
-    is_horizon,
-    months_of,
-    saved_horizon,
-    saved_quarter,
-)
+from planner.cli.horizon import QuarterOption, ScenarioOption
 
 if TYPE_CHECKING:
-    from planner.plan.plan import Plan
-    from planner.verification.horizons import HorizonVerification
-    from planner.verification.records import VerificationReport
-    from planner.verification.request_logs import RequestSource
-    from planner.verification.serving import ServeOptions
+    from planner.verification.records import HorizonVerification, VerificationReport
     from solvers.backends.deadline import Held
 
 verbs = typer.Typer()
-MOST_LOADS = 10
 
 
 class Router(StrEnum):
@@ -110,25 +96,41 @@ def verify(
     Exits with 6 where a promise is missed, with 7 where time ran out before that was known.
     """
     from planner.io.files import check_targets
-    from solvers.backends.deadline import interruptions_held, limited_to
+    from planner.verbs.planning import require_numba
+    from solvers.backends.deadline import interruptions_deferred, interruptions_held, limited_to
 
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
     require_numba()
-    loads = _loads(load)
+    loads, most = _loads(load), _most(most_requests)
     limit_s = seconds("--time-limit", time_limit)
-    options = replace(_options(router, reclaim, fail, month, days, seed), most_requests=_most(most_requests))
     targets = _Targets(format, out, html, markdown, quiet)
     shown: _Shown | None = None
     with interruptions_held() as held:
         with held.attempt(), limited_to(left_of(limit_s)):
-            if is_horizon(file) and (quarter is None or (quarter > 1 and scenario is None)):
-                _refuse_for_several({"--log": log, "--workload": workload, "--at": at, "--month": month})
-                _refuse_for_several({"--slack": slack or None})
-                shown = _horizon_served(file, quarter, scenario, options, loads, quiet)
-            else:
-                plan = saved_quarter(file, quarter, scenario)
-                options = replace(options, month=_month(file, plan, month, quarter, scenario, quiet))
-                shown = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), quiet)
+            with interruptions_deferred():
+                from planner.reports.progress import share_on_stderr
+                from planner.verbs.judging import verify as served_by
+            with share_on_stderr(quiet) as on_progress:
+                served = served_by(
+                    file,
+                    days=days,
+                    load=loads,
+                    slack=slack,
+                    log=log,
+                    workload=workload,
+                    at=at,
+                    router=None if router is None else router.value,
+                    reclaims=reclaim,
+                    failures=fail,
+                    month=month,
+                    quarter=quarter,
+                    scenario=scenario,
+                    most_requests=most,
+                    seed=seed,
+                    on_progress=on_progress,
+                    on_note=lambda text: note(text, quiet),
+                )
+            shown = _served(served)
         if shown is not None:
             targets.put(shown)
     _exit(shown, held)
@@ -185,39 +187,11 @@ class _Targets:
             put(shown.markdown() if self.format is DiffFormat.md else shown.text())
 
 
-def _refuse_for_several(asked: dict[str, object]) -> None:
-    for flag in (flag for flag, given in asked.items() if given is not None):
-        remedy = "Add --quarter 1, or a later one with --scenario NAME"
-        refuse(flag, "is for one quarter, and several quarters of the horizon would be served", remedy)
-
-
-def _month(
-    file: Path, plan: Plan, month: int | None, quarter: int | None, scenario: str | None, quiet: bool
-) -> int | None:
-    """The month to serve, from 0 on; of a quarter of a horizon the busiest of the scenario, or of all of them."""
-    months = {s.month for s in plan.slots}
-    if month is not None:
-        if month - 1 not in months:
-            refuse("--month", f"the plan has {len(months)} month{'s' * (len(months) > 1)}", "Leave it out")
-        return month - 1
-    if not is_horizon(file):
-        return None
-    from planner.verification.horizons import busiest_month
-
-    busiest = busiest_month(plan, months_of(file, quarter, scenario) or sorted(months))
-    if plan.case.months is not None:
-        note(f"serving {plan.case.months[busiest].label}, the busiest month of quarter {quarter}", quiet)
-    return busiest
-
-
 def _loads(text: str) -> list[float]:
     try:
-        loads = [float(part) for part in text.split(",")]
+        return [float(part) for part in text.split(",")]
     except ValueError:
         refuse("--load", f"expected numbers with commas between them, got {text[:40]!r}", "Write --load 1,1.1,1.3")
-    if not loads or len(loads) > MOST_LOADS or not all(0.01 <= x <= 20 for x in loads):
-        refuse("--load", f"takes 1 to {MOST_LOADS} numbers from 0.01 to 20", "Write --load 1,1.1,1.3")
-    return loads
 
 
 def _most(text: str) -> int | None:
@@ -227,98 +201,24 @@ def _most(text: str) -> int | None:
     return None if text == "all" else parsed("--requests", parse_positive_whole, text)
 
 
-def _options(router: Router | None, reclaim: int, fail: int, month: int | None, days: int, seed: int) -> ServeOptions:
-    from planner.verification.serving import ServeOptions
-
-    return ServeOptions(
-        seed=seed,
-        router=None if router is None else router.value,
-        month=None if month is None else month - 1,
-        reclaims=reclaim,
-        failures=fail,
-        days=days,
-    )
-
-
-def _log_of(plan: Plan, log: Path | None, workload: str | None, at: int | None) -> RequestSource | None:
-    from planner.io.errors import did_you_mean, shown
-    from planner.verification.request_logs import source_of
-
-    if log is None:
-        for flag, value in (("--workload", workload), ("--at", at)):
-            if value is not None:
-                refuse(flag, "is for --log", "Add --log")
-        return None
-    names = [w.name for w in plan.case.workloads]
-    if workload is None and len(names) > 1:
-        refuse("--log", "the plan has several workloads", "Name one with --workload; the others are drawn")
-    if workload is not None and workload not in names:
-        refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
-    return source_of(plan, log, workload or names[0], at)
-
-
-def _plan_served(
-    plan: Plan,
-    options: ServeOptions,
-    loads: list[float],
-    slack: bool,
-    log: RequestSource | None,
-    quiet: bool,
-) -> _Shown:
-    """Serve a plan; an interruption ends it with what is known so far."""
-    from solvers.backends.deadline import interruptions_deferred, why_stopped
-
-    with interruptions_deferred():
-        from planner.reports.html.verification import verification_page
-        from planner.reports.progress import share_on_stderr
-        from planner.reports.verification import verification_markdown, verification_text
-        from planner.verification.records import VerificationReport
-        from planner.verification.serving import verify_plan
-        from planner.verification.slack import slack_of
-
-    found, stopped = None, None
-    with share_on_stderr(quiet) as on_progress:
-        runs = []
-        for k, load in enumerate(loads):
-            at_load = replace(options, load=load)
-            head = f"load {load:g}: " if len(loads) > 1 else ""
-
-            def tell(what: str, done: float, head: str = head, k: int = k) -> None:
-                on_progress(head + what, (k + done) / len(loads))
-
-            runs.append(verify_plan(plan, at_load, tell, log, keep_partial=True))
-            stopped = runs[-1].stopped
-            if stopped is not None:
-                break
-        if slack and stopped is None:
-            try:
-                found = slack_of(plan, options, on_progress, log)
-            except KeyboardInterrupt as stop:
-                stopped = why_stopped(stop)
-    left = [f"load {load:g}" for load in loads[len(runs) :]] + ["slack"] * (slack and found is None)
-    report = VerificationReport(runs=tuple(runs), slack=found, stopped=stopped, not_served=tuple(left))
-    return _Shown(
-        report,
-        lambda: verification_text(report),
-        lambda: verification_markdown(report),
-        lambda: verification_page(report),
-    )
-
-
-def _horizon_served(
-    file: Path, quarter: int | None, scenario: str | None, options: ServeOptions, loads: list[float], quiet: bool
-) -> _Shown:
-    """Serve every quarter of a horizon, or of one scenario, or a later quarter in every scenario."""
+def _served(served: VerificationReport | HorizonVerification) -> _Shown:
+    """What was served, and the reports of its kind."""
     from solvers.backends.deadline import interruptions_deferred
 
     with interruptions_deferred():
+        from planner.verification.records import VerificationReport
+
+    if isinstance(served, VerificationReport):
+        with interruptions_deferred():
+            from planner.reports.html.verification import verification_page
+            from planner.reports.verification import verification_markdown, verification_text
+        return _Shown(
+            served,
+            lambda: verification_text(served),
+            lambda: verification_markdown(served),
+            lambda: verification_page(served),
+        )
+    with interruptions_deferred():
         from planner.reports.horizon.verification import served_markdown, served_text
         from planner.reports.html.horizon_verification import served_page
-        from planner.reports.progress import share_on_stderr
-        from planner.verification.horizons import verify_horizon
-
-    horizon = saved_horizon(file)
-    asked = blocks_asked(horizon, quarter, scenario)
-    with share_on_stderr(quiet) as on_progress:
-        served = verify_horizon(horizon, asked, options, loads, on_progress, keep_partial=True)
     return _Shown(served, lambda: served_text(served), lambda: served_markdown(served), lambda: served_page(served))

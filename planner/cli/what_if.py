@@ -23,12 +23,9 @@ from planner.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from planner.studies.overrides import Override, Scenario
     from planner.studies.sweep import Sweep
 
 verbs = typer.Typer()
-PLAN_GAP, BUDGET_GAP = "0.1%", "1%"
-"""as near as plan itself, and for the many points of a frontier, or for the many quarters of a horizon"""
 SUFFIXES = (".csv", ".json", ".md", ".parquet")
 
 
@@ -94,65 +91,55 @@ def what_if(
 
     Of a file with a horizon, a row says the expected cost, that of the worst scenario, and what to sign now.
     """
+    from dataclasses import replace
+
     from planner.io.files import check_targets
     from planner.io.named_files import NamedFiles
     from planner.reports.progress import progress_on_stderr
-    from planner.studies.executing.executors import executor_from
     from planner.studies.overrides import Source
-    from planner.studies.sweep import sweep
+    from planner.studies.what_if_file import WhatIfFile, read_what_if
+    from planner.verbs.planning import what_if as what_if_as_asked
+    from planner.verbs.planning import what_if_gap
 
     required = fraction("--require-gap", require_gap)
     files = NamedFiles(root)
+    of_file = WhatIfFile()
     if file is not None:
         files.check_given(file)
-    runs, budgets = _asked(budget, [("set", set_), ("scale", scale), ("without", without), ("only", only)], file, each)
-    runs = _shedding(runs, shed)
-    _check(out, svg, budgets)
+        of_file = read_what_if(file)
+    has_budgets = bool(budget or of_file.budgets)
+    _check(out, svg, has_budgets)
     source = Source(case_file, files)
-    many = budgets or source.case.future is not None
-    options = search_options(solver.value, gap or (BUDGET_GAP if many else PLAN_GAP), time_limit)
+    options = search_options(solver.value, gap or "0%", time_limit)
+    if gap is None:
+        options = replace(options, gap_frac=what_if_gap(source.case, has_budgets))
     inputs = [case_file, *([file] if file else []), *files.paths]
     check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with executor_from(executor) as workers, progress_on_stderr(quiet) as show:
-        swept = sweep(
-            source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs)), show
+    with progress_on_stderr(quiet) as show:
+        swept = what_if_as_asked(
+            source,
+            budgets=budget or (),
+            changes=set_ or (),
+            scale=scale or (),
+            without=without or (),
+            only=only or (),
+            file=of_file,
+            each=each,
+            shed=None if shed is None else shed.value,
+            options=options,
+            executor=executor,
+            journal=journal,
+            on_shape=_shape_shown(quiet),
+            on_done=_progress(quiet),
+            on_progress=show,
         )
     _write(swept, out, html, svg, quiet)
     put(_rendered(swept, format))
     _exit_code(swept, required, quiet)
 
 
-def _asked(
-    budget: list[str] | None, changes: list[tuple[str, list[str] | None]], file: Path | None, each: bool
-) -> tuple[list[Scenario], list[float]]:
-    from planner.studies.overrides import grid, options_of, steps
-    from planner.studies.what_if_file import WhatIfFile, read_what_if
-
-    read = read_what_if(file) if file is not None else WhatIfFile()
-    inputs: list[tuple[Override, ...]] = [*read.grid]
-    inputs += [tuple(options_of(kind, text)) for kind, texts in changes for text in texts or ()]
-    budgets = [b for text in (*read.budgets, *(budget or ())) for b in steps(text, f"--budget {text}", log=False)]
-    runs = grid(inputs, each, read.runs)
-    if len(runs) == 1 and not budgets:
-        refuse(
-            "what-if", "nothing is changed", "Add --budget 40k, --set PATH=VALUE, --scale demand=2 or --without spot"
-        )
-    return runs, budgets
-
-
-def _shedding(runs: list[Scenario], shed: Priority | None) -> list[Scenario]:
-    from dataclasses import replace
-
-    from planner.studies.overrides import Override
-
-    if shed is None:
-        return runs
-    may = Override("shed", "shed", shed.value)
-    return [replace(run, changes=(*run.changes, may), name=run.label) for run in runs]
-
-
-def _check(out: Path | None, svg: Path | None, budgets: list[float]) -> None:
+def _check(out: Path | None, svg: Path | None, budgets: bool) -> None:
     if out is not None and out.suffix.lower() not in SUFFIXES:
         refuse(str(out), "the end of the name says no format", f"End it with {', '.join(SUFFIXES)}")
     if svg is not None and not budgets:
@@ -165,8 +152,8 @@ def _shape_shown(quiet: bool):  # type: ignore[no-untyped-def]
     return None if quiet else lambda shape: note(shape_text(shape))
 
 
-def _progress(quiet: bool, runs: int):  # type: ignore[no-untyped-def]
-    return lambda done, total: note(f"planned {done} of {total} runs", quiet or runs == 1)
+def _progress(quiet: bool):  # type: ignore[no-untyped-def]
+    return lambda done, total: note(f"planned {done} of {total} runs", quiet or total == 1)
 
 
 def _rendered(found: Sweep, format: PlanFormat) -> str:

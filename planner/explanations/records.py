@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from planner.io.errors import input_error
 from planner.io.input_files import read_json_text
+from planner.io.result import Result
 from planner.io.validation import Strict, saved
 from planner.plan.plan import Plan
 from planner.plan.why_not import WhyNot
@@ -88,7 +89,7 @@ class Choice(Strict):
     """every GPU and quantization of the menu, and why those that are not used are not"""
 
 
-class Explanation(Strict):
+class Explanation(Result, Strict):
     format: str = EXPLANATION_FORMAT
     name: str
     case_hash: str

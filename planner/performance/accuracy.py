@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.entries import Catalog, shipped_catalog
+from planner.io.result import Result
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import Arrivals, MachineKey, Point, Resolver, Unscorable, read_rows
@@ -49,14 +50,16 @@ class Scored:
         return self.predicted / self.point.value - 1
 
 
-@dataclass(frozen=True)
-class Accuracy:
+@dataclass(frozen=True, repr=False)
+class Accuracy(Result):
     rows: int
     scored: tuple[Scored, ...]
     skipped: dict[str, int]
     """rows left out, by reason"""
     reasons: dict[int, str]
     """the reason of each of them, by row number from 0"""
+    file: Path
+    """that has the rows"""
 
     def by(self, group: Callable[[Scored], str]) -> dict[str, Errors]:
         groups: dict[str, list[float]] = defaultdict(list)
@@ -125,7 +128,7 @@ def score(path: str | Path, catalog: Catalog | None = None) -> Accuracy:
     predictions = predict(points, resolver.machines)
     scored = tuple(Scored(p, float(v)) for p, v in zip(points, predictions, strict=True) if np.isfinite(v))
     reasons |= {p.row: TOO_MANY for p, v in zip(points, predictions, strict=True) if not np.isfinite(v)}
-    return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons)
+    return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons, Path(path))
 
 
 @dataclass(frozen=True, eq=False)

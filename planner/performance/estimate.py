@@ -14,6 +14,7 @@ from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, shipped_catal
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.errors import input_error
+from planner.io.result import Result
 from planner.performance.calibration.correction import UNCORRECTED
 from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of
@@ -58,8 +59,8 @@ class InsideSlo:
     """at the percentile, where it has an objective"""
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Result):
     model: str
     gpu: str
     gpus_per_replica: int

@@ -12,6 +12,7 @@ __all__ = ["DIFF_FORMAT", "PlanDiff", "diff_plans"]
 
 
 def diff_plans(before: Plan, after: Plan) -> PlanDiff:
+    """What changed from one plan of a quarter to another."""
     costs = tuple(cost_changes(before, after))
     fleet = tuple(fleet_changes(before, after))
     workloads = tuple(workload_changes(before, after))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from planner.io.result import Result
 from planner.io.validation import Strict
 
 DIFF_FORMAT = "fleetplan-diff/1"
@@ -88,7 +89,7 @@ class PriceChange(Strict):
     """by either plan"""
 
 
-class PlanDiff(Strict):
+class PlanDiff(Result, Strict):
     format: str = DIFF_FORMAT
     same: bool
     """nothing that is compared differs"""

@@ -16,6 +16,7 @@ from planner.case.case import Assumption, Case
 from planner.case.vendors import Vendor, vendors_bought_of
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.input_files import read_json_text
+from planner.io.result import Result
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
@@ -428,7 +429,7 @@ class Served(Strict):
     """promises that the plan does not keep"""
 
 
-class Plan(Strict):
+class Plan(Result, Strict):
     format: str = PLAN_FORMAT
     name: str
     status: Status
@@ -505,12 +506,6 @@ class Plan(Strict):
         apis = (w.api for w in self.workloads if w.api)
         return vendors_bought_of(self.case, (line.offer for line in self.fleet), apis)
 
-    def _repr_html_(self) -> str:
-        """What notebooks show."""
-        from planner.reports.html.notebook import fragment
-
-        return fragment(self)
-
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""
         data = self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
@@ -539,4 +534,5 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
 
 
 def read_plan(path: Path | str) -> Plan:
+    """Read a saved plan, without checking its figures; raises InputError where it is none."""
     return plan_from_json(read_json_text(path), str(path))

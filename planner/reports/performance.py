@@ -17,7 +17,7 @@ from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart
-from planner.reports.tables.csv import rows_csv
+from planner.reports.tables.csv import table_csv
 from planner.reports.tables.table import Cell, Table, paragraphs
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.text import Report, table_text
@@ -105,16 +105,21 @@ def _errors(title: str, by: Mapping[str, Errors]) -> Table:
     return Table("errors", f"Errors by {title}", columns, rows)
 
 
-def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
+def accuracy_rows(a: Accuracy) -> Table:
     """Every row of the file with what was predicted, or why nothing was."""
     by_row = {s.point.row: s for s in a.scored}
-    rows = read_rows(path)
-    lines: list[list[Cell]] = [[*(rows[0] if rows else ()), "predicted", "error_frac", "left_out"]]
+    rows = read_rows(a.file)
+    lines: list[tuple[Cell, ...]] = []
     for number, row in enumerate(rows):
         s = by_row.get(number)
         score = (f"{s.predicted:.6g}", f"{s.error_frac:.4f}", "") if s else ("", "", a.reasons.get(number, ""))
-        lines.append([str(cell) for cell in (*row.values(), *score)])
-    return rows_csv(lines)
+        lines.append(tuple(str(cell) for cell in (*row.values(), *score)))
+    keys = [*(rows[0] if rows else ()), "predicted", "error_frac", "left_out"]
+    return Table("rows", "Rows", tuple(C(key, key) for key in keys), tuple(lines))
+
+
+def accuracy_rows_csv(a: Accuracy) -> str:
+    return table_csv(accuracy_rows(a))
 
 
 def calibration_text(c: Calibration) -> str:

@@ -195,8 +195,8 @@ def what_if_csv(sweep: Sweep) -> str:
     return table_csv(runs(sweep))
 
 
-def write_parquet(sweep: Sweep, path: Path) -> None:
-    """Needs pyarrow."""
+def what_if_parquet(sweep: Sweep, where: Path | str = "the table") -> bytes:
+    """Needs pyarrow; an error names what was to be written."""
     import io
 
     import pandas as pd
@@ -210,8 +210,12 @@ def write_parquet(sweep: Sweep, path: Path) -> None:
         frame.to_parquet(content, index=False)
     except ImportError:
         remedy = "pip install 'fleetplan[parquet]', or write a .csv"
-        raise InputError([Diagnostic(str(path), None, None, "", "Parquet needs pyarrow", remedy)]) from None
-    write_whole(path, content.getvalue())
+        raise InputError([Diagnostic(str(where), None, None, "", "Parquet needs pyarrow", remedy)]) from None
+    return content.getvalue()
+
+
+def write_parquet(sweep: Sweep, path: Path) -> None:
+    write_whole(path, what_if_parquet(sweep, path))
 
 
 def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:

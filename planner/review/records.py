@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from planner.io.input_files import read_json_text
+from planner.io.result import Result
 from planner.io.validation import Strict, saved
 from planner.review.bills.records import BillReview
 
@@ -274,7 +275,7 @@ class TrendPoint(Strict):
     hours_left_out: int
 
 
-class Review(Strict):
+class Review(Result, Strict):
     format: str = REVIEW_FORMAT
     name: str
     as_planned: bool

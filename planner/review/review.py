@@ -13,6 +13,7 @@ from planner.case.costs import tokens_per_request
 from planner.case.demand.future.forecasting import Forecast, forecasts
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.explanations.relaxations import Infeasible
+from planner.io.result import Result
 from planner.io.units import UTC
 from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import plan_fleet
@@ -45,8 +46,8 @@ from solvers.search.fleet_solution import Options
 BY_PLAN = "the planned fleet, with API calls by actual demand: no bill was given"
 
 
-@dataclass(frozen=True, eq=False)
-class Reviewed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Reviewed(Result):
     review: Review
     next_plan: Plan
     horizon_plan: HorizonPlan | None = None

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path as FilePath
@@ -82,12 +82,19 @@ def _said(c: Override) -> str:
 class Source:
     """A demand file that is read once and changed many times."""
 
-    def __init__(self, file: FilePath | str, files: NamedFiles | None = None) -> None:
-        self.files = files or NamedFiles()
-        self.files.check_given(file)
-        self.document = read_yaml(file)
-        self.stem = FilePath(file).stem
+    def __init__(self, file: FilePath | str | Case, files: NamedFiles | None = None) -> None:
+        """Also of a case that was read from a demand file, and is still what that file says."""
+        if isinstance(file, Case):
+            self.document, self.stem, self.files = file.origin.document, file.origin.default_name, file.origin.files
+        else:
+            self.files = files or NamedFiles()
+            self.files.check_given(file)
+            self.document = read_yaml(file)
+            self.stem = FilePath(file).stem
         self.case = case_of_document(self.document, self.stem, self.files)
+        if isinstance(file, Case) and file != self.case:
+            message = "is no longer what its demand file says, so that its changes by path would be lost"
+            raise input_error(file.name, message, "Make all changes in one step, or to the file")
 
     def changed(self, run: Scenario) -> Case:
         """The case of a run; what is wrong with a change is said with the option that made it."""
@@ -157,6 +164,33 @@ class Source:
             raise input_error(change.option, f"there is nothing called {shown(name)} to scale", remedy)
         rates = {d: tuple(factor * r for r in getattr(workload, d)) for d in ("weekday_rps", "weekend_rps")}
         return with_workload(name, **rates)(case)
+
+
+def changed_case(case: Case, changes: Mapping[str, object]) -> Case:
+    """A case with other values of inputs; each is text as after `--set PATH=`, or a value as in the file."""
+    overrides = [_one_value(path, value) for path, value in changes.items()]
+    return Source(case).changed(Scenario(tuple(overrides)))
+
+
+def _one_value(path: str, value: object) -> Override:
+    values = options_of("set", f"{path}={flow(value)}")
+    if len(values) != 1:
+        remedy = "Give one; planner.what_if(case, changes=...) plans several"
+        raise input_error(f"--set {path}", f"{shown(value)} stands for {len(values)} values", remedy)
+    return values[0]
+
+
+def flow(value: Any) -> str:
+    """A value as it would be written on the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "[" + ", ".join(flow(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {flow(v)}" for k, v in value.items()) + "}"
+    return str(value)
 
 
 def _less(given: list[str], gone: Sequence[str], name: str, change: Override) -> list[str]:

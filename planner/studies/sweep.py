@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.case.case import Case
+from planner.io import result as results
 from planner.io.errors import input_error
 from planner.optimization.replan import OnProgress
 from planner.studies.executing.executors import InProcess
@@ -29,8 +30,8 @@ UNCHANGED = "as it is"
 Shape = list[tuple[float, float | None]]
 
 
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(results.Result):
     name: str
     inputs: tuple[str, ...]
     """columns that changes fill, in the order of their first use"""

@@ -20,7 +20,7 @@ from pydantic import model_validator
 from planner.io.errors import shown
 from planner.io.strict_yaml import read_yaml
 from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
-from planner.studies.overrides import Override, Scenario, options_of
+from planner.studies.overrides import Override, Scenario, flow, options_of
 
 BASE = "base"
 """the name of the case as it is"""
@@ -99,16 +99,3 @@ def read_what_if(path: Path | str) -> WhatIfFile:
 def _flows(value: Any) -> list[str]:
     """Every value of a list, or the one that is given."""
     return [flow(v) for v in value] if isinstance(value, list) else [flow(value)]
-
-
-def flow(value: Any) -> str:
-    """A value as it would be written on the command line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "null"
-    if isinstance(value, list):
-        return "[" + ", ".join(flow(v) for v in value) + "]"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {flow(v)}" for k, v in value.items()) + "}"
-    return str(value)

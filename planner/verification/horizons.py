@@ -10,55 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
-from planner.io.validation import Strict
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import calendar_name, months_in
 from planner.plan.plan import Plan
-from planner.verification.records import Verification, VerificationReport
+from planner.verification.records import HorizonVerification, ServedQuarter, Verification, VerificationReport
 from planner.verification.serving import ServeOptions, verify_plan
 
-HORIZON_VERIFICATION_FORMAT = "fleetplan-horizon-verification/1"
 BESIDES_SERVING = {"months": None, "starts": None, "held": None, "held_besides_usd_per_month": None}
 """what requests do not notice in a case: dates, and who pays"""
 WAYS = ("caching", "api_flows", "shed_flows", "deployment_flows", "moves")
 """where the requests of a workload go"""
-
-
-class ServedQuarter(Strict):
-    """A quarter of a scenario, and its busiest month served."""
-
-    scenario: str
-    quarter: int
-    """from 0"""
-    month: str
-    """the one that was served, with those that have the same rates: 2027-04 to 2027-06"""
-    run: int
-    """which of the runs it is, from 0; quarters that are served alike share one"""
-
-
-class HorizonVerification(Strict):
-    """Quarters of a horizon, each served at one or several loads."""
-
-    format: str = HORIZON_VERIFICATION_FORMAT
-    plan: str
-    case_hash: str
-    fleetplan_version: str
-    quarters: tuple[ServedQuarter, ...]
-    """scenario by scenario"""
-    runs: tuple[VerificationReport, ...]
-    stopped: str | None = None
-    """why it ended before all quarters were served"""
-    not_served: tuple[str, ...] = ()
-    """quarters that were asked for and not begun"""
-
-    @property
-    def kept(self) -> bool:
-        return all(run.kept for run in self.runs)
-
-    @property
-    def requests(self) -> int:
-        return sum(run.requests for report in self.runs for run in report.runs)
 
 
 @dataclass(frozen=True, eq=False)

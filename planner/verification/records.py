@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from planner.io.result import Result
 from planner.io.validation import Strict
 
 VERIFICATION_FORMAT = "fleetplan-verification/1"
+HORIZON_VERIFICATION_FORMAT = "fleetplan-horizon-verification/1"
 
 
 class Percentiles(Strict):
@@ -221,7 +223,7 @@ class Slack(Strict):
     """of the week, from Monday on, that each trial served"""
 
 
-class VerificationReport(Strict):
+class VerificationReport(Result, Strict):
     """A plan served at one or several loads."""
 
     format: str = VERIFICATION_FORMAT
@@ -236,3 +238,39 @@ class VerificationReport(Strict):
     def kept(self) -> bool:
         """At the demand itself; what is asked beyond it shows where the fleet gives way."""
         return all(run.kept for run in self.runs if run.load <= max(1.0, min(r.load for r in self.runs)))
+
+
+class ServedQuarter(Strict):
+    """A quarter of a scenario, and its busiest month served."""
+
+    scenario: str
+    quarter: int
+    """from 0"""
+    month: str
+    """the one that was served, with those that have the same rates: 2027-04 to 2027-06"""
+    run: int
+    """which of the runs it is, from 0; quarters that are served alike share one"""
+
+
+class HorizonVerification(Result, Strict):
+    """Quarters of a horizon, each served at one or several loads."""
+
+    format: str = HORIZON_VERIFICATION_FORMAT
+    plan: str
+    case_hash: str
+    fleetplan_version: str
+    quarters: tuple[ServedQuarter, ...]
+    """scenario by scenario"""
+    runs: tuple[VerificationReport, ...]
+    stopped: str | None = None
+    """why it ended before all quarters were served"""
+    not_served: tuple[str, ...] = ()
+    """quarters that were asked for and not begun"""
+
+    @property
+    def kept(self) -> bool:
+        return all(run.kept for run in self.runs)
+
+    @property
+    def requests(self) -> int:
+        return sum(run.requests for report in self.runs for run in report.runs)

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from planner.case.case import Case, Workload
+from planner.case.case import Case, Origin, Workload
 from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check_price_steps, offers_at
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
@@ -84,7 +84,8 @@ class _Loader:
             assumptions = tuple(self.notes.assumptions)
             future = case.future.model_copy(update={"scenarios": scenarios})
             case = case.model_copy(update={"future": future, "assumptions": assumptions})
-        return as_planned(with_owned_offers(case), spec)
+        origin = Origin(self.document, self.default_name, self.files)
+        return as_planned(with_owned_offers(case), spec).with_origin(origin)
 
     def _on_days(self, case: Case, spec: DemandFile) -> CaseOn:
         """The case at the prices of a day."""

@@ -15,6 +15,7 @@ from planner.checker.proof import BoundCheck
 from planner.checker.remarks import BOUND, Remark, remarks_in
 from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
+from planner.io.result import Result
 from planner.io.validation import Strict
 from planner.plan.account import Account, account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -46,7 +47,7 @@ class Rule(Strict):
     """of a rule about what a search proved or found: the figure in the file, or one that was worked out again"""
 
 
-class Check(Strict):
+class Check(Result, Strict):
     format: str = CHECK_FORMAT
     plan: str
     against: str | None

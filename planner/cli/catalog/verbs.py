@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner.cli.catalog import prices
-from planner.cli.common import Format, FormatOption, examples, note, parsed, put, put_json, put_made
+from planner.cli.common import Format, FormatOption, examples, note, put, put_json, put_made
 
 SHOW = "show"
 
@@ -52,9 +52,9 @@ def show(
     format: FormatOption = Format.table,
 ) -> None:
     """List and show what the catalog knows, with sources and dates; stale prices are flagged."""
-    from planner.reports.catalog import catalog_report
+    from planner.verbs.catalogs import catalog_entries
 
-    report = catalog_report(kind, name, stale_after, as_of)
+    report = catalog_entries(kind, name, stale_after=stale_after, as_of=as_of).report
     put(report.text) if format is Format.table else put_json(report.data)
 
 
@@ -88,20 +88,18 @@ def add_model(
 
     A demand file takes what it writes: `catalog: models.yaml`.
     """
-    from planner.catalog.model_config.config import parse_given, parse_parameters, read_config
-    from planner.catalog.model_config.entry import file_text, make_entry
+    from planner.catalog.model_config.config import parse_given
     from planner.io.files import check_targets
-    from planner.reports.catalog import added_model_report
+    from planner.verbs.catalogs import add_model as add_model_as_asked
 
     check_targets({"--out": out}, [config])
-    published = None if parameters is None else parsed("--parameters", parse_parameters, parameters) / 1e9
-    entry = make_entry(read_config(config, parse_given(given or [])), name, published)
-    text = file_text(entry, out, replace)
-    report = added_model_report(entry, published)
-    for warning in entry.warnings:
+    added = add_model_as_asked(
+        config, name=name, parameters=parameters, given=parse_given(given or []), into=out, replace=replace
+    )
+    for warning in added.notes:
         note(f"note: {warning}", quiet)
-    named = "" if out is None else f"; name it in a demand file: catalog: {out.name}, models: [{entry.key}]"
-    put_made(text, report, out, format, f"wrote {out}{named}", quiet)
+    named = "" if out is None else f"; name it in a demand file: catalog: {out.name}, models: [{added.name}]"
+    put_made(added.text, added.report, out, format, f"wrote {out}{named}", quiet)
 
 
 catalog.command("import", epilog=prices.IMPORT_EXAMPLES)(prices.import_prices)

@@ -11,6 +11,7 @@ from planner.catalog.entries import DEFAULT_ENGINE, Catalog, shipped_catalog
 from planner.catalog.profile import Profile, profiles_text
 from planner.catalog.variant import Parallelism
 from planner.io.errors import Diagnostic, InputError, listed
+from planner.io.result import Result
 from planner.performance.calibration.benchmark_runs import BenchPoint
 from planner.performance.calibration.fitting import Assessed, ErrorRow, assessed
 from planner.performance.calibration.profiles import GIVE_MEANS, make_profiles
@@ -46,8 +47,8 @@ class CalibratedDeployment:
         return "measured" if self.result.uses_ttft else "fitted"
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Result):
     points: int
     notes: tuple[str, ...]
     """units that were converted, and what else a reader should know of the files"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.case.case import RiskMeasure
+from planner.io.result import Result
 from planner.io.validation import Strict
 from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
 
@@ -31,7 +32,7 @@ class ScenarioChange(Strict):
     regret_after_usd: float | None
 
 
-class HorizonDiff(Strict):
+class HorizonDiff(Result, Strict):
     format: str = HORIZON_DIFF_FORMAT
     before: str
     after: str

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from planner.case.case import Case, RiskMeasure
 from planner.io.input_files import read_json_text
+from planner.io.result import Result
 from planner.io.validation import Strict, saved
 from planner.plan.plan import Plan, Status
 from planner.plan.study_records import Why
@@ -104,7 +105,7 @@ class CommitmentCurve(Strict):
     points: tuple[CurvePoint, ...]
 
 
-class HorizonPlan(Strict):
+class HorizonPlan(Result, Strict):
     format: str = HORIZON_FORMAT
     name: str
     status: Status
@@ -176,4 +177,5 @@ def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
 
 
 def read_horizon(path: Path | str) -> HorizonPlan:
+    """Read the saved plan of a horizon, without checking its figures; raises InputError where it is none."""
     return horizon_from_json(read_json_text(path), str(path))

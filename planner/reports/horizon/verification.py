@@ -11,8 +11,7 @@ from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
 from planner.reports.tables.text import titled_text
 from planner.reports.verification import coverage, seconds
-from planner.verification.horizons import HorizonVerification, ServedQuarter
-from planner.verification.records import Promise, Verification
+from planner.verification.records import HorizonVerification, Promise, ServedQuarter, Verification
 
 MORE = "for every promise of a quarter, add --quarter and --scenario; all figures are in the JSON (--out)"
 

@@ -10,7 +10,7 @@ from planner.reports.markup import notes as listed
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.verification import headline as one_headline
 from planner.reports.verification import tables
-from planner.verification.horizons import HorizonVerification
+from planner.verification.records import HorizonVerification
 
 
 def served_page(served: HorizonVerification) -> str:

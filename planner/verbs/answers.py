@@ -1,0 +1,32 @@
+"""Results of verbs that answer from what is known, and of those that make a file of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planner.io.result import Result
+
+if TYPE_CHECKING:
+    from planner.reports.tables.text import Report
+
+
+@dataclass(frozen=True, repr=False)
+class Answer(Result):
+    """What is known of something."""
+
+    name: str
+    """what it is about"""
+    report: Report
+    """as text and as data"""
+
+    def as_json(self) -> Any:
+        return self.report.data
+
+
+@dataclass(frozen=True, repr=False)
+class Made(Answer):
+    """A file that was made, and what it holds; `save` with a name in .yaml writes it."""
+
+    text: str
+    """of the file"""

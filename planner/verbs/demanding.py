@@ -1,0 +1,109 @@
+"""Verbs around demand files: one from logs, what one says, its schema, and one to begin with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.case.demand.starter import demand_schema_text, write_starter
+from planner.io.errors import input_error, shown
+from planner.verbs.answers import Answer, Made
+from planner.verbs.opening import CaseOrFile, case_of
+
+if TYPE_CHECKING:
+    from planner.case.case import Case
+    from planner.logs.measure import Measured
+
+SPLITS, TIME_UNITS = ("model", "route", "team"), ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True, repr=False)
+class Demand(Made):
+    """A demand file from logs; `save("demand.yaml")` writes it."""
+
+    notes: tuple[str, ...]
+    """what of the logs was left out, and what else a reader should know"""
+    measured: Measured
+
+
+def demand(
+    sources: str | Path | Sequence[str | Path],
+    *,
+    by: str | None = None,
+    columns: Mapping[str, str] | str | None = None,
+    time_unit: str | None = None,
+    time_zone: str = "UTC",
+    holidays: Iterable[date | str] = (),
+    name: str = "requests",
+    engine: str = "duckdb",
+    work: Path | str | None = None,
+) -> Demand:
+    """A demand file from request logs, traces or metrics: files, folders or patterns.
+
+    Formats are known by their columns; `columns` has those of another one, as in {"time": "ts", "prompt": "in"}. `by`
+    makes a workload for each model, route or team. Needs fleetplan[logs].
+    """
+    from planner.case.demand.from_logs import check_name, demand_text
+    from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
+    from planner.reports.validation import demand_report
+
+    for option, value, known in (("--by", by, SPLITS), ("--time-unit", time_unit, TIME_UNITS)):
+        if value is not None and value not in known:
+            raise input_error(option, f"expected one of {', '.join(known)}, got {shown(value)}", "")
+    name = name.strip() or "requests"
+    check_name(name)
+    given = ",".join(f"{k}={v}" for k, v in columns.items()) if isinstance(columns, Mapping) else columns
+    measured = measure_logs(
+        MeasureOptions(
+            sources=(str(sources),) if isinstance(sources, str | Path) else tuple(map(str, sources)),
+            columns=parse_columns(given),
+            time_unit=time_unit,
+            by=by,  # type: ignore[arg-type]  # checked above
+            zone=time_zone,
+            holidays=_dates(holidays),
+            engine=engine,
+            work=None if work is None else Path(work),
+        )
+    )
+    notes = (*measured.ledger.left_out_lines(), *measured.ledger.notes)
+    workloads = ", ".join(w.traffic.name or name for w in measured.workloads)
+    return Demand(f"demand of {workloads}", demand_report(measured), demand_text(measured, name), notes, measured)
+
+
+def _dates(days: Iterable[date | str]) -> frozenset[date]:
+    try:
+        return frozenset(day if isinstance(day, date) else date.fromisoformat(day) for day in days)
+    except ValueError:
+        raise input_error(
+            "--holidays", "expected dates with commas between them", "Write --holidays 2026-12-25,2026-12-26"
+        ) from None
+
+
+@dataclass(frozen=True, repr=False)
+class Validation(Answer):
+    """What a valid demand file says."""
+
+    case: Case
+
+
+def validate(case: CaseOrFile, *, root: Path | str | None = None) -> Validation:
+    """What a demand file says, so that you see whether it is understood; raises InputError with every mistake in it."""
+    from planner.reports.validation import validation_report
+
+    read = case_of(case, root)
+    return Validation(f"{read.name} is valid", validation_report(read), read)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of demand files, for editors."""
+    made: dict[str, Any] = json.loads(demand_schema_text())
+    return made
+
+
+def init(path: Path | str = "demand.yaml", *, force: bool = False) -> list[Path]:
+    """Write a commented demand file that runs, and the schema that lets editors complete it; returns their paths."""
+    return write_starter(Path(path), force)
