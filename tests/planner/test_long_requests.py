@@ -204,7 +204,7 @@ def forgotten(plan: Json) -> None:
     [
         (hidden, "the mean prompt that is let in has"),
         (played_down, "of its requests are longer than 131072 tokens, not 0.1501%"),
-        (forgotten, "docs: refused_requests_per_month is"),
+        (forgotten, "workloads[docs].refused_requests_per_month is"),
     ],
 )
 def test_the_checker_refuses_a_plan_that_hides_refusals(

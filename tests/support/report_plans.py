@@ -6,6 +6,7 @@ from functools import cache
 
 import planner
 from planner.candidates.rejection import RejectionKind
+from planner.case.case import Month
 from planner.plan.plan import Plan, RejectionRecord
 from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from tests.support.lever_plans import lever_plan
@@ -134,7 +135,10 @@ def big_plan(workloads: int = 100, months: int = 3) -> Plan:
         update={
             "slots": slots,
             "case": small.case.model_copy(
-                update={"workloads": tuple(case_w.model_copy(update={"name": n}) for n in names)}
+                update={
+                    "workloads": tuple(case_w.model_copy(update={"name": n}) for n in names),
+                    "months": tuple(Month(label=f"month {m + 1}") for m in range(months)),
+                }
             ),
             "workloads": tuple(w.model_copy(update={"name": n, "pool": n, "deployment_flows": flows}) for n in names),
             "pools": tuple(

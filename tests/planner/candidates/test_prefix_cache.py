@@ -113,8 +113,8 @@ def test_a_plan_says_what_it_expects_to_find_and_the_checker_works_it_out() -> N
     honest = plan.as_json()
     assert planner.check_plan(honest) == []
     lies = (
-        ("found_fracs", [record.found_fracs[0] * 1.05], "the share of prompts of agent that is found is"),
-        ("residence_s", record.residence_s * 1.2, "full before prefixes have stayed"),
+        ("found_fracs", [record.found_fracs[0] * 1.05], "prefix_cache.found_fracs[0] is"),
+        ("residence_s", record.residence_s * 1.2, "prefix_cache.residence_s is"),
         ("cache_tokens", record.cache_tokens * 1.2, "the memory for prefixes is"),
         ("spread_over", 3, "the replicas that prefixes are spread over is 1, not 3"),
         ("load_frac", record.load_frac / 2, "the load at which prefixes are found is"),
@@ -125,7 +125,7 @@ def test_a_plan_says_what_it_expects_to_find_and_the_checker_works_it_out() -> N
         assert any(words in broken for broken in planner.check_plan(lie)), key
     silent = copy.deepcopy(honest)
     del silent["pools"][0]["deployments"][0]["deployment"]["prefix_cache"]
-    assert any("it is not said what it finds of prompts" in broken for broken in planner.check_plan(silent))
+    assert any("deployment.prefix_cache is" in broken for broken in planner.check_plan(silent))
 
 
 @pytest.mark.parametrize(
