@@ -115,9 +115,9 @@ def test_a_plan_says_what_it_expects_to_find_and_the_checker_works_it_out() -> N
     lies = (
         ("found_fracs", [record.found_fracs[0] * 1.05], "prefix_cache.found_fracs[0] is"),
         ("residence_s", record.residence_s * 1.2, "prefix_cache.residence_s is"),
-        ("cache_tokens", record.cache_tokens * 1.2, "the memory for prefixes is"),
-        ("spread_over", 3, "the replicas that prefixes are spread over is 1, not 3"),
-        ("load_frac", record.load_frac / 2, "the load at which prefixes are found is"),
+        ("cache_tokens", record.cache_tokens * 1.2, "prefix_cache.cache_tokens is"),
+        ("spread_over", 3, "prefix_cache.spread_over is 1, not 3"),
+        ("load_frac", record.load_frac / 2, "prefix_cache.load_frac is"),
     )
     for key, value, words in lies:
         lie = copy.deepcopy(honest)
