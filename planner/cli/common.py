@@ -25,7 +25,7 @@ since time ran out, and no promise is missed in what was served"""
 if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.plan.plan import Plan
-    from planner.reports.tables.text import Report
+    from planner.reports.text import Report
     from solvers.search.fleet_solution import Options
 
 

@@ -190,14 +190,14 @@ def write_horizon(
     if markdown is not None:
         written.append((markdown, horizon_markdown(horizon)))
     if xlsx is not None:
-        from planner.reports.tables.xlsx import tables_xlsx
+        from planner.reports.xlsx import tables_xlsx
 
         written.append((xlsx, tables_xlsx((about(horizon), *tables_of(horizon)))))
     for target, content in written:
         write_whole(target, content)
         note(f"wrote {target}", quiet)
     if csv is not None:
-        from planner.reports.tables.csv import write_tables
+        from planner.reports.csv import write_tables
 
         note(f"wrote {counted(len(write_tables(tables_of(horizon), csv)), 'table')} into {csv}", quiet)
 

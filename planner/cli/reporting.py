@@ -215,7 +215,7 @@ def rendered(
 
         return plan_markdown(plan)
     if format is PlanFormat.csv:
-        from planner.reports.tables.csv import plan_csv
+        from planner.reports.csv import plan_csv
 
         return plan_csv(plan, table)
     from planner.reports.studies import studies_text
@@ -228,11 +228,11 @@ def rendered(
 def check_outputs(csv: Path | None, format: PlanFormat | None, table: str, xlsx: Path | None) -> None:
     """Refuse impossible outputs before long work, not after it."""
     if xlsx is not None:
-        from planner.reports.tables.xlsx import require_openpyxl
+        from planner.reports.xlsx import require_openpyxl
 
         require_openpyxl()
     if format is PlanFormat.csv:
-        from planner.reports.tables.csv import check_table_name
+        from planner.reports.csv import check_table_name
 
         check_table_name(table)
     if csv is not None and csv.exists() and not csv.is_dir():
@@ -255,12 +255,12 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, xlsx: Pat
         write_whole(markdown, plan_markdown(plan))
         note(f"wrote {markdown}", quiet)
     if csv is not None:
-        from planner.reports.tables.csv import write_csv_tables
+        from planner.reports.csv import write_csv_tables
 
         written = write_csv_tables(plan, csv)
         note(f"wrote {counted(len(written), 'table')} into {csv}", quiet)
     if xlsx is not None:
-        from planner.reports.tables.xlsx import plan_xlsx
+        from planner.reports.xlsx import plan_xlsx
 
         write_whole(xlsx, plan_xlsx(plan))
         note(f"wrote {xlsx}", quiet)

@@ -56,7 +56,7 @@ def review(
     from planner.io.errors import input_error
     from planner.io.files import check_targets, make_folder, write_whole
     from planner.io.named_files import NamedFiles
-    from planner.reports.tables.csv import write_tables
+    from planner.reports.csv import write_tables
     from planner.reports.tables.review import NAMES, review_tables
     from planner.review.review_file import read_review
 

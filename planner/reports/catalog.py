@@ -14,9 +14,9 @@ from planner.catalog.model_config.entry import ModelEntry
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.units import parse_duration
 from planner.performance.memory import kv_growth, parameters, weight_bytes
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table, paragraphs
-from planner.reports.tables.text import Report, table_text
+from planner.reports.table import Column as C
+from planner.reports.table import Row, Table, paragraphs
+from planner.reports.text import Report, table_text
 
 SUMMARIES = {
     "gpus": (C("vram_gb", "vram GB", "plain"), C("gb_per_s", "GB/s", "plain"), C("fp16", "fp16 TFLOPS", "plain"),

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from planner.io.errors import escaped
 from planner.io.formatting import percent, tokens, usd, usd_small
 from planner.plan.diff_records import PlanDiff, ValueChange
-from planner.reports.tables.markdown import bullets, markdown, titled_markdown
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table, paragraphs
-from planner.reports.tables.text import titled_text
+from planner.reports.markdown import bullets, markdown, titled_markdown
+from planner.reports.table import Column as C
+from planner.reports.table import Row, Table, paragraphs
+from planner.reports.text import titled_text
 
 SHARES = ("share", "shed", "growth per month", "quality max loss", "critical share")
 """keys of figures that are shares"""

@@ -17,10 +17,10 @@ from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart
-from planner.reports.tables.csv import rows_csv
-from planner.reports.tables.table import Cell, Table, paragraphs
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.text import Report, table_text
+from planner.reports.csv import rows_csv
+from planner.reports.table import Cell, Table, paragraphs
+from planner.reports.table import Column as C
+from planner.reports.text import Report, table_text
 
 
 def estimate_text(e: Estimate) -> str:

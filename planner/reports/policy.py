@@ -8,10 +8,10 @@ from planner.checker.policy.rules import Check, Rule
 from planner.checker.proof import BoundCheck
 from planner.checker.remarks import BOUND
 from planner.io.errors import escaped
-from planner.reports.tables.markdown import bullets, markdown, table_markdown
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table, paragraphs
-from planner.reports.tables.text import red, table_text
+from planner.reports.markdown import bullets, markdown, table_markdown
+from planner.reports.table import Column as C
+from planner.reports.table import Table, paragraphs
+from planner.reports.text import red, table_text
 
 
 def check_text(check: Check, color: bool = False) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
 from planner.reports.tables.bills.bill import bill_sentences, lacking_currencies
-from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
+from planner.reports.markdown import bullets, inline, markdown, titled_markdown
 from planner.reports.tables.review import review_tables, signed
-from planner.reports.tables.table import paragraphs
-from planner.reports.tables.text import titled_text
+from planner.reports.table import paragraphs
+from planner.reports.text import titled_text
 from planner.review.records import Review
 
 

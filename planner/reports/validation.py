@@ -14,9 +14,9 @@ from planner.io.errors import escaped, shortened
 from planner.io.formatting import counted
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table
-from planner.reports.tables.text import Report, table_text
+from planner.reports.table import Column as C
+from planner.reports.table import Table
+from planner.reports.text import Report, table_text
 from problems.constants import HOURS_PER_MONTH
 
 AMENDED_NAMES = {"offers": "instances and their prices", "purchase": "ways to buy", "limits": "quotas and limits"}

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import counted, percent, usd
-from planner.reports.tables.markdown import bullets, markdown, titled_markdown
-from planner.reports.tables.table import Column, Table, paragraphs
-from planner.reports.tables.text import titled_text
+from planner.reports.markdown import bullets, markdown, titled_markdown
+from planner.reports.table import Column, Table, paragraphs
+from planner.reports.text import titled_text
 from planner.verification.records import MissedHour, Percentiles, Promise, Verification, VerificationReport
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

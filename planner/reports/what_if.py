@@ -12,11 +12,11 @@ from planner.io.errors import Diagnostic, InputError, escaped
 from planner.io.files import write_whole
 from planner.io.formatting import percent, tokens, usd
 from planner.reports.charts.svg import Axis, Line, line_chart
-from planner.reports.tables.csv import table_csv
-from planner.reports.tables.markdown import inline, table_markdown, titled_markdown
-from planner.reports.tables.table import DATA, EVERY, PEOPLE, Table, paragraphs
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.text import sparkline, table_text, titled_text
+from planner.reports.csv import table_csv
+from planner.reports.markdown import inline, table_markdown, titled_markdown
+from planner.reports.table import DATA, EVERY, PEOPLE, Table, paragraphs
+from planner.reports.table import Column as C
+from planner.reports.text import sparkline, table_text, titled_text
 from planner.studies.sweep import Shape, Sweep, swings
 
 FIGURES = (

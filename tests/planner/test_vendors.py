@@ -19,7 +19,7 @@ from planner.reports.html.plan import html_report
 from planner.reports.markdown import plan_markdown
 from planner.reports.tables.answers import elsewhere, to_sign
 from planner.reports.tables.studies import providers as provider_bills
-from planner.reports.tables.table import Table
+from planner.reports.table import Table
 from planner.reports.terminal import render
 from planner.studies.providers import providers
 from solvers.search.fleet_solution import Options

@@ -11,7 +11,7 @@ from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, nice_ticks
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, words
 from planner.reports.tables.answers import what_moves_it
-from planner.reports.tables.html import table_html
+from planner.reports.markup import table_html
 
 WORKLOADS_SHOWN, BRIEFLY_SHOWN = 12, 6
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_diff import HorizonDiff
-from planner.reports.tables.markdown import bullets, markdown, titled_markdown
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table, paragraphs
-from planner.reports.tables.text import titled_text
+from planner.reports.markdown import bullets, markdown, titled_markdown
+from planner.reports.table import Column as C
+from planner.reports.table import Table, paragraphs
+from planner.reports.text import titled_text
 
 NAMES = {"expected": "the expected cost", "worst-case": "the worst case"}
 """of what is minimized"""

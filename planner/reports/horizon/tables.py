@@ -26,8 +26,8 @@ from planner.plan.horizon.horizon_view import (
     use_of,
 )
 from planner.reports.horizon.phrases import part_quarters
-from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, TICK, Row, Table
-from planner.reports.tables.table import Column as C
+from planner.reports.table import BEYOND_TEXT, DATA, FILES, TICK, Row, Table
+from planner.reports.table import Column as C
 
 NAMES = ("sign_now", "use", "held", "scenarios", "by_quarter", "curve", "ladder", "later", "quarters")
 """of all tables"""

@@ -8,10 +8,10 @@ from planner.io.errors import escaped
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.horizon import phrases, tables
 from planner.reports.phrases import proof
-from planner.reports.tables.csv import table_csv
-from planner.reports.tables.markdown import bullets, markdown, table_markdown, titled_markdown
-from planner.reports.tables.table import Table, paragraphs
-from planner.reports.tables.text import table_text, titled_text
+from planner.reports.csv import table_csv
+from planner.reports.markdown import bullets, markdown, table_markdown, titled_markdown
+from planner.reports.table import Table, paragraphs
+from planner.reports.text import table_text, titled_text
 
 FOLDED = ("by_quarter", "ladder", "quarters")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import counted, percent
-from planner.reports.tables.markdown import bullets, markdown, titled_markdown
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table, paragraphs
-from planner.reports.tables.text import titled_text
+from planner.reports.markdown import bullets, markdown, titled_markdown
+from planner.reports.table import Column as C
+from planner.reports.table import Row, Table, paragraphs
+from planner.reports.text import titled_text
 from planner.reports.verification import coverage, seconds
 from planner.verification.horizons import HorizonVerification, ServedQuarter
 from planner.verification.records import Promise, Verification

@@ -14,7 +14,7 @@ from planner.reports.horizon.text import remarks
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, as_sentence, details, el, name, notes, panel
 from planner.reports.phrases import proof
-from planner.reports.tables.html import table_html, table_panel
+from planner.reports.markup import table_html, table_panel
 from planner.reports.tables.plan import fleet
 from planner.reports.tables.pools import pools
 

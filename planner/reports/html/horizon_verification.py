@@ -7,7 +7,7 @@ from planner.reports.horizon.verification import headline, notes, place, quarter
 from planner.reports.html.page import card, cards, hero, page
 from planner.reports.markup import Html, details, el, panel
 from planner.reports.markup import notes as listed
-from planner.reports.tables.html import table_html, table_panel
+from planner.reports.markup import table_html, table_panel
 from planner.reports.verification import headline as one_headline
 from planner.reports.verification import tables
 from planner.verification.horizons import HorizonVerification

@@ -18,9 +18,9 @@ from planner.reports.review import (
 )
 from planner.reports.tables import review as tables
 from planner.reports.tables.bills.bill import bill_sentences, bill_tables
-from planner.reports.tables.html import table_panel
+from planner.reports.markup import table_panel
 from planner.reports.tables.review import signed
-from planner.reports.tables.table import Table
+from planner.reports.table import Table
 from planner.review.records import Review, ReviewItem
 
 

@@ -6,7 +6,7 @@ from planner.io.formatting import counted, percent
 from planner.reports.charts.verification import attainment, pictures_of
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, notes
-from planner.reports.tables.html import table_panel
+from planner.reports.markup import table_panel
 from planner.reports.verification import conclusions, coverage, headline, seconds, tables
 from planner.verification.records import Verification, VerificationReport
 

@@ -8,7 +8,7 @@ from typing import Any
 from planner.io.formatting import counted, percent, usd
 from planner.reports.html.page import figures, page
 from planner.reports.markup import Html, bar, bar_table, figure, panel, words
-from planner.reports.tables.html import table_html
+from planner.reports.markup import table_html
 from planner.reports.what_if import frontier_svg, runs
 from planner.studies.sweep import UNCHANGED, Sweep, swings
 

@@ -12,9 +12,9 @@ from planner.catalog.importing.changes import JUMP_FRAC, Changes, PriceChange
 from planner.catalog.importing.importing import Imported
 from planner.io.errors import escaped
 from planner.io.formatting import counted
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table, paragraphs
-from planner.reports.tables.text import Report, titled_text
+from planner.reports.table import Column as C
+from planner.reports.table import Row, Table, paragraphs
+from planner.reports.text import Report, titled_text
 
 ROWS_SHOWN, NAMES_SHOWN = 20, 6
 COLUMNS = (

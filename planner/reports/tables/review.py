@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from planner.io.formatting import percent
 from planner.reports.tables.bills.bill import BILL_TABLES, bill_tables
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table
+from planner.reports.table import Column as C
+from planner.reports.table import Row, Table
 from planner.review.records import Review
 
 BRIDGE_PARTS = {

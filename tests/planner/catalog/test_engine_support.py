@@ -17,7 +17,7 @@ from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
 from planner.reports.catalog import catalog_report
-from planner.reports.tables.csv import plan_csv
+from planner.reports.csv import plan_csv
 from planner.reports.terminal import render
 
 CATALOG = shipped_catalog()

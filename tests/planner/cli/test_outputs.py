@@ -9,9 +9,9 @@ import pytest
 import planner
 from planner.plan.plan import Plan
 from planner.reports.markdown import plan_markdown
-from planner.reports.tables.csv import plan_csv
+from planner.reports.csv import plan_csv
 from planner.reports.tables.plan import tables_of
-from planner.reports.tables.xlsx import plan_xlsx
+from planner.reports.xlsx import plan_xlsx
 from planner.reports.terminal import render
 from tests.support.command_line import SMALL, Command
 
@@ -78,7 +78,7 @@ def test_names_are_text_in_a_workbook(tmp_path: Path, small: Plan) -> None:
 
 
 def test_without_openpyxl_a_sentence_says_what_to_install(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.reports.tables.xlsx.find_spec", lambda name: None)
+    monkeypatch.setattr("planner.reports.xlsx.find_spec", lambda name: None)
     ran = fleetplan("plan", "small.yaml", "--xlsx", "plan.xlsx")
     assert (ran.code, ran.err) == (2, "--xlsx: needs openpyxl, which is not installed. Install fleetplan[xlsx].\n")
     assert not Path("plan.xlsx").exists()

@@ -12,7 +12,7 @@ from planner.plan.plan import Binding, Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.progress import closed_frac, describe
 from planner.reports.tables.plan import spot_replicas
-from planner.reports.tables.text import sparkline
+from planner.reports.text import sparkline
 from planner.reports.terminal import render
 from solvers.search.fleet_solution import Progress
 from tests.support.lever_plans import lever_plan

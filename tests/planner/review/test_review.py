@@ -21,7 +21,7 @@ from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.reports.html.review import review_page
 from planner.reports.review import review_markdown, review_text
-from planner.reports.tables.csv import table_csv
+from planner.reports.csv import table_csv
 from planner.reports.tables.review import NAMES, review_tables
 from planner.review.actuals import Actuals, as_it_came
 from planner.review.bridge import bridge

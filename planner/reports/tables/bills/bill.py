@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planner.reports.tables.table import BLANK, DATA, Row, Table
-from planner.reports.tables.table import Column as C
+from planner.reports.table import BLANK, DATA, Row, Table
+from planner.reports.table import Column as C
 from planner.review.bills.ledger import UNUSED
 from planner.review.bills.records import BillReview, ChargeKind
 

@@ -20,7 +20,7 @@ from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.plan import HELD, FleetLine, Plan
 from planner.plan.price_changes import usd_per_h
 from planner.plan.view import PlanView, Served
-from planner.reports.tables.csv import rows_csv
+from planner.reports.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH
 
 COLUMNS = (

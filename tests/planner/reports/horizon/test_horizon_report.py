@@ -14,7 +14,7 @@ from planner.plan.too_long import TooLong
 from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text
 from planner.reports.html.horizon import horizon_page
-from planner.reports.tables.table import Cell, Table
+from planner.reports.table import Cell, Table
 from tests.support.horizon_plans import HELD_USD_PER_H, MONTHS_OF, OFFER, PROBABILITIES, horizon_plan, worst_case_plan
 
 HOURS = {"weekday": 5 / 7 * 730 / 24, "weekend": 2 / 7 * 730 / 24}

@@ -16,10 +16,10 @@ from planner.plan.plan import Plan
 from planner.plan.sellers import sold_cheaper
 from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from planner.reports.markdown import plan_markdown
-from planner.reports.tables.csv import table_csv, write_csv_tables
-from planner.reports.tables.markdown import fenced, inline, markdown, table_markdown
+from planner.reports.csv import table_csv, write_csv_tables
+from planner.reports.markdown import fenced, inline, markdown, table_markdown
 from planner.reports.tables.plan import NAMES, tables_of
-from planner.reports.tables.table import Column, Table
+from planner.reports.table import Column, Table
 from planner.reports.terminal import render
 from tests.support.command_line import no_control_characters
 from tests.support.lever_plans import lever_plan

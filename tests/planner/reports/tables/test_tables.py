@@ -12,14 +12,14 @@ from rich.cells import cell_len
 from planner.plan.plan import Plan
 from planner.reports.html.plan import html_report
 from planner.reports.markdown import plan_markdown
-from planner.reports.tables.csv import table_csv
-from planner.reports.tables.html import table_html, table_panel
-from planner.reports.tables.markdown import table_markdown, titled_markdown
+from planner.reports.csv import table_csv
+from planner.reports.markup import table_html, table_panel
+from planner.reports.markdown import table_markdown, titled_markdown
 from planner.reports.tables.options import options, options_alike
 from planner.reports.tables.plan import fleet, tables_of
 from planner.reports.tables.pools import pools
-from planner.reports.tables.table import DATA, PEOPLE, Column, Table, paragraphs
-from planner.reports.tables.text import table_text, titled_text
+from planner.reports.table import DATA, PEOPLE, Column, Table, paragraphs
+from planner.reports.text import table_text, titled_text
 from planner.reports.terminal import render
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells
