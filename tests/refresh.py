@@ -15,12 +15,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import planner
 from planner.case.demand.starter import make_demand_schema
-from planner.reports.review import review_text
-from planner.reports.terminal import render
+from planner.reports.review import review_document
+from planner.reports.text import as_text
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 from tests.support import bill_data, review_data, rules_of_thumb
 from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
+from tests.support.shown import plan_text
 
 WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
@@ -37,14 +38,16 @@ REVIEW_SHOWN = (
 
 def review_output(example: str) -> str:
     """The headline and the tables that the README shows."""
-    first, *others = review_text(review_fleet(read_review(ROOT / example)).review).rstrip("\n").split("\n\n")
+    first, *others = (
+        as_text(review_document(review_fleet(read_review(ROOT / example)).review)).rstrip("\n").split("\n\n")
+    )
     return "\n\n".join([first, *(part for part in others if part.strip().startswith(REVIEW_SHOWN))]) + "\n"
 
 
 def readme_output(example: str) -> str:
     """The headline and the fleet, as the README shows them."""
     plan = planner.plan_fleet(planner.load_case(ROOT / example))
-    return "\n\n".join(render(plan).split("\n\n")[:2]) + "\n"
+    return "\n\n".join(plan_text(plan).split("\n\n")[:2]) + "\n"
 
 
 def what_if_output(arguments: str) -> str:

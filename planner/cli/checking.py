@@ -13,16 +13,14 @@ from planner.cli.common import (
     PlanFile,
     Solver,
     examples,
-    in_color,
     note,
     parsed,
-    put,
-    put_json,
     refuse,
     saved_plan,
     search_options,
     with_what_is_left,
 )
+from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import is_horizon, saved_horizon
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def check(
     from planner.checker.policy import check_policy
     from planner.checker.policy.horizon import check_horizon_policy
     from planner.checker.policy.schema import load_policy, parse_date
-    from planner.reports.policy import check_markdown, check_text
+    from planner.reports.policy import check_document
 
     if time_limit is not None and not prove:
         refuse("--time-limit", "is for --prove: nothing else takes long", "Add --prove, or leave it out")
@@ -89,10 +87,7 @@ def check(
         checked = check_policy(plan, rules, before, day, bound)
     code = _exit_code(checked)
     if code or not quiet_when_ok:
-        if format is DiffFormat.json:
-            put_json(checked.as_json())
-        else:
-            put(check_markdown(checked) if format is DiffFormat.md else check_text(checked, in_color()))
+        emit(check_document(checked), Outputs(format))
     if code:
         raise typer.Exit(code)
 

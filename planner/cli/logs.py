@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, put_made, refuse
+from planner.cli.common import Format, FormatOption, examples, note, refuse
+from planner.cli.emit import emit_made
 
 if TYPE_CHECKING:
     from datetime import date
@@ -66,7 +67,7 @@ def demand(
     from planner.io.files import check_targets
     from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
     from planner.logs.reading.sources import log_files
-    from planner.reports.validation import demand_report
+    from planner.reports.validation import demand_document
 
     name = name.strip() or "requests"
     check_name(name)
@@ -84,10 +85,9 @@ def demand(
         )
     )
     text = demand_text(measured, name)
-    report = demand_report(measured)
     for line in (*measured.ledger.left_out_lines(), *measured.ledger.notes):
         note(line, quiet)
-    put_made(text, report, out, format, f"wrote {out}", quiet)
+    emit_made(text, demand_document(measured), out, format, f"wrote {out}", quiet)
 
 
 def _dates(text: str | None) -> frozenset[date]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, parsed, put, put_json, refuse, saved_plan, seconds
+from planner.cli.common import Format, FormatOption, examples, note, parsed, refuse, saved_plan, seconds
+from planner.cli.emit import Outputs, emit
 
 if TYPE_CHECKING:
     from planner.catalog.variant import Parallelism
@@ -27,16 +28,13 @@ def accuracy(
     format: FormatOption = Format.table,
 ) -> None:
     """Score the performance model on measured points: errors by metric, GPU, precision, parallelism and source."""
-    from planner.io.files import check_targets, write_whole
     from planner.performance.accuracy import score
-    from planner.reports.performance import accuracy_rows_csv, accuracy_text
+    from planner.reports.performance import accuracy_document, accuracy_rows_csv
 
-    check_targets({"--out": out}, [points])
+    outputs = Outputs(format)
+    outputs.check([points], others={"--out": out})
     result = score(points)
-    if out is not None:
-        write_whole(out, accuracy_rows_csv(points, result))
-        note(f"wrote {out}")
-    put(accuracy_text(result)) if format is Format.table else put_json(result.as_json())
+    emit(accuracy_document(result), outputs, also=[(out, lambda: accuracy_rows_csv(points, result))])
 
 
 @verbs.command(
@@ -76,15 +74,14 @@ def estimate(
 ) -> None:
     """Estimate one deployment: memory, latency and throughput, at a concurrency, at a rate or within an SLO."""
     from planner.case.demand.overrides import catalog_with
-    from planner.io.files import check_targets, write_whole
     from planner.performance.estimate import estimate as estimate_one
-    from planner.reports.performance import estimate_svg, estimate_text, points_report
+    from planner.reports.performance import estimate_document, estimate_svg, points_document
 
+    outputs = Outputs(format)
     if points is not None:
-        report = points_report(points, catalog_with(catalog))
-        put(report.text) if format is Format.table else put_json(report.data)
+        emit(points_document(points, catalog_with(catalog)), outputs)
         return
-    check_targets({"--plot": plot}, [])
+    outputs.check(others={"--plot": plot})
     lengths = _lengths(model, gpu, input, output)
     given = (("--ttft-p95", ttft_p95), ("--tpot-p95", tpot_p95), ("--e2e-p95", e2e_p95))
     objectives = [seconds(option, text) for option, text in given]
@@ -95,10 +92,8 @@ def estimate(
         e2e=limits[2], arrival_scv=burstiness, rate=rate, prompts=_spread("input", lengths[0], input_p50, input_p95),
         answers=_spread("output", lengths[1], output_p50, output_p95), profile=profile, catalog=catalog_with(catalog),
     )  # fmt: skip
-    if plot is not None:
-        write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
-        note(f"wrote {plot}")
-    put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
+    objective_ms = limits[1][0] * 1e3 if limits[1] else None
+    emit(estimate_document(result), outputs, also=[(plot, lambda: estimate_svg(result, objective_ms))])
 
 
 @verbs.command(
@@ -134,30 +129,30 @@ def calibrate(
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
     from planner.case.demand.overrides import catalog_with
-    from planner.io.files import check_targets, write_whole
+    from planner.io.files import write_whole
     from planner.performance.calibration.calibrate import calibrate as calibrate_files
-    from planner.reports.performance import calibration_text, suggestions_text
+    from planner.reports.performance import calibration_document, suggestions_document
 
     if suggest is not None:
         if results or out:
             refuse("--suggest", "reads a plan and no results", "Run it by itself, then calibrate what was measured")
         from planner.plan.benchmarks import suggestions
 
-        found = suggestions(saved_plan(suggest))
-        put(suggestions_text(found)) if format is Format.table else put_json([s.as_json() for s in found])
+        emit(suggestions_document(suggestions(saved_plan(suggest))), Outputs(format))
         return
     if not results:
         refuse("RESULTS", "are missing", "Give result files, or --suggest PLAN.json to see what to measure")
     if out is None:
         refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
-    check_targets({"--out": out}, results)
+    outputs = Outputs(format)
+    outputs.check(results, others={"--out": out})
     done = calibrate_files(
         results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica,
         parallelism=None if parallelism is None else _parallelism(parallelism), quantization=quantization,
         catalog=catalog_with(catalog),
     )  # fmt: skip
     write_whole(out, done.profile_text)
-    put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
+    emit(calibration_document(done), outputs)
     note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")
 
 

@@ -36,9 +36,9 @@ from planner.cli.common import (
     search_options,
     with_what_is_left,
 )
+from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import QuarterOption, ScenarioOption, plan_of_horizon, refuse_for_a_horizon, saved_quarter
-from planner.cli.horizon import csv_files as horizon_files
-from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
+from planner.cli.reporting import table_names
 
 if TYPE_CHECKING:
     from planner.case.case import Case
@@ -57,7 +57,7 @@ def plan(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.")] = None,
     html: HtmlOption = None,
     format: PlanFormatOption = PlanFormat.table,
-    table: TableOption = "fleet",
+    table: TableOption = None,
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
@@ -82,7 +82,7 @@ def plan(
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
     from planner.cli.studying import kept_plans, studied_plan, studies_interrupted
-    from planner.io.files import check_targets, write_whole
+    from planner.reports.plan import plan_document
     from solvers.backends.deadline import OUT_OF_TIME, interruptions_held
 
     options = search_options(solver.value, gap, time_limit)
@@ -95,16 +95,14 @@ def plan(
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
     case, read = case_in_time(case_file, root, options)
-    if case.future is not None:
+    outputs = Outputs(format, out, html, markdown, csv, xlsx, table, quiet)
+    ahead = case.future is not None
+    if ahead:
         refuse_for_a_horizon(case_file, {"--study": bool(asked_for_study), "--explain": explain, "--verify": verify})
-        check_outputs(csv, None, table, xlsx)
-        targets = {"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}
-        check_targets(targets, [case_file, *read], {"--csv": horizon_files(csv)})
-        plan_of_horizon(case, options, format, table, out, html, markdown, csv, xlsx, required, quiet)
+    outputs.check([case_file, *read], table_names(ahead), into={"--keep-plans": kept_plans(keep_plans)})
+    if ahead:
+        plan_of_horizon(case, options, outputs, required)
         return
-    check_outputs(csv, format, table, xlsx)
-    into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
-    check_targets({"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}, [case_file, *read], into)
     if verify:
         require_numba()
     share = PLAN_FRAC if study or explain else 1.0
@@ -119,17 +117,7 @@ def plan(
         if explain and not (result.interrupted or held.by_somebody or studies_interrupted(studied)):
             with held.attempt():
                 explanation = _explained(result, with_what_is_left(options), None, quiet)
-        if out is not None:
-            write_whole(out, studied.to_json())
-            note(f"wrote {out}", quiet)
-        write_outputs(studied, markdown, csv, xlsx, quiet)
-        if html is not None:
-            write_page(html, studied, explanation, quiet)
-        put(rendered(studied, format, table, took, verbose))
-        if explanation is not None:
-            from planner.reports.explanation import explanation_text
-
-            put("\n" + explanation_text(explanation))
+        emit(plan_document(studied, explanation, verbose), outputs, took)
     stopped = result.interrupted or held.by_somebody or studies_interrupted(studied)
     if not stopped:
         missing = {"--study": study and studied.studies is None, "--explain": explain and explanation is None}
@@ -153,7 +141,7 @@ def explain(
 ) -> None:
     """Say what each lever of a plan saves and what relaxing each limit would; every figure is a plan of its own."""
     from planner.io.errors import did_you_mean, shown
-    from planner.reports.explanation import explanation_text
+    from planner.reports.explanation import explanation_document
 
     options = search_options(solver.value, gap, time_limit)
     saved = saved_quarter(file, quarter, scenario) if file.suffix.lower() == ".json" else None
@@ -163,7 +151,7 @@ def explain(
         refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
     plan = saved or _planned(case, options, PLAN_FRAC, quiet)
     explanation = _explained(plan, with_what_is_left(options), workload, quiet)
-    put(explanation_text(explanation)) if format is Format.table else put_json(explanation.as_json())
+    emit(explanation_document(explanation), Outputs(format))
     _exit_if_interrupted(explanation, quiet)
 
 
@@ -190,17 +178,17 @@ def validate(
     from planner.case.demand.load import load_case
     from planner.io.errors import InputError
     from planner.io.named_files import NamedFiles
-    from planner.reports.validation import validation_report
+    from planner.reports.validation import validation_document
 
     try:
-        report = validation_report(load_case(case_file, NamedFiles(root)))
+        document = validation_document(load_case(case_file, NamedFiles(root)))
     except InputError as error:
         if format is Format.json:
             from dataclasses import asdict
 
             put_json({"ok": False, "errors": [asdict(c) for c in error.diagnostics]})
         raise
-    put(report.text) if format is Format.table else put_json(report.data)
+    emit(document, Outputs(format))
 
 
 @verbs.command(epilog=examples("fleetplan schema > fleetplan.schema.json"))

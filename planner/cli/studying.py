@@ -15,11 +15,11 @@ from planner.cli.common import (
     Solver,
     examples,
     note,
-    put,
     refuse,
     search_options,
     with_what_is_left,
 )
+from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import QuarterOption, ScenarioOption, is_horizon, saved_quarter
 from planner.io.formatting import counted
 
@@ -59,8 +59,8 @@ def study(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Study a plan: what each lever saves, from which volume hosting pays (break-even), and other providers' bills."""
-    from planner.io.files import check_targets, write_whole
-    from planner.reports.studies import studies_text
+    from planner.io.files import check_targets
+    from planner.reports.studies import studies_document
     from solvers.backends.deadline import interruptions_held
 
     if keep_plans is not None and only not in (None, Kind.waterfall):
@@ -74,10 +74,7 @@ def study(
     with interruptions_held() as held:
         with held.let_in():
             studied = studied_plan(plan, with_what_is_left(options), keep_plans, quiet, only)
-        if out is not None:
-            write_whole(out, studied.to_json())
-            note(f"wrote {out}", quiet)
-        put(studied.to_json() if format is Format.json else studies_text(studied))
+        emit(studies_document(studied), Outputs(format, out, quiet=quiet))
     if held.by_somebody or studies_interrupted(studied):
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)

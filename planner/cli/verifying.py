@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,12 +20,11 @@ from planner.cli.common import (
     left_of,
     note,
     parsed,
-    put,
-    put_json,
     refuse,
     require_numba,
     seconds,
 )
+from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import (
     QuarterOption,
     ScenarioOption,
@@ -109,80 +107,47 @@ def verify(
 
     Exits with 6 where a promise is missed, with 7 where time ran out before that was known.
     """
-    from planner.io.files import check_targets
+    from planner.reports.verification import horizon_verification_document, verification_document
     from solvers.backends.deadline import interruptions_held, limited_to
 
-    check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
+    outputs = Outputs(format, out, html, markdown, quiet=quiet)
+    outputs.check([file, *([log] if log else [])])
     require_numba()
     loads = _loads(load)
     limit_s = seconds("--time-limit", time_limit)
     options = replace(_options(router, reclaim, fail, month, days, seed), most_requests=_most(most_requests))
-    targets = _Targets(format, out, html, markdown, quiet)
-    shown: _Shown | None = None
+    served: VerificationReport | None = None
+    horizon: HorizonVerification | None = None
     with interruptions_held() as held:
         with held.attempt(), limited_to(left_of(limit_s)):
             if is_horizon(file) and (quarter is None or (quarter > 1 and scenario is None)):
                 _refuse_for_several({"--log": log, "--workload": workload, "--at": at, "--month": month})
                 _refuse_for_several({"--slack": slack or None})
-                shown = _horizon_served(file, quarter, scenario, options, loads, quiet)
+                horizon = _horizon_served(file, quarter, scenario, options, loads, quiet)
             else:
                 plan = saved_quarter(file, quarter, scenario)
                 options = replace(options, month=_month(file, plan, month, quarter, scenario, quiet))
-                shown = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), quiet)
-        if shown is not None:
-            targets.put(shown)
-    _exit(shown, held)
+                served = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), quiet)
+        if horizon is not None:
+            emit(horizon_verification_document(horizon), outputs)
+        elif served is not None:
+            emit(verification_document(served), outputs)
+    _exit(horizon or served, held)
 
 
-def _exit(shown: _Shown | None, held: Held) -> None:
+def _exit(served: VerificationReport | HorizonVerification | None, held: Held) -> None:
     """Exit as the work ended."""
     from solvers.backends.deadline import INTERRUPTED, why_stopped
 
-    stopped = shown.report.stopped if shown is not None else why_stopped(held.came[0])
-    if shown is None:
+    stopped = served.stopped if served is not None else why_stopped(held.came[0])
+    if served is None:
         note(f"nothing was served: {stopped} first")
     if stopped == INTERRUPTED or held.by_somebody:
         raise typer.Exit(130)
-    if shown is not None and not shown.report.kept:
+    if served is not None and not served.kept:
         raise typer.Exit(MISSED)
     if stopped is not None:
         raise typer.Exit(NOT_SERVED)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """What was served, and how it is shown."""
-
-    report: VerificationReport | HorizonVerification
-    text: Callable[[], str]
-    markdown: Callable[[], str]
-    page: Callable[[], str]
-
-
-@dataclass(frozen=True)
-class _Targets:
-    """Where what was served goes."""
-
-    format: DiffFormat
-    out: Path | None
-    html: Path | None
-    markdown: Path | None
-    quiet: bool
-
-    def put(self, shown: _Shown) -> None:
-        from planner.io.files import write_whole
-
-        def as_json() -> str:
-            return shown.report.model_dump_json(indent=1) + "\n"
-
-        for target, content in ((self.out, as_json), (self.markdown, shown.markdown), (self.html, shown.page)):
-            if target is not None:
-                write_whole(target, content())
-                note(f"wrote {target}", self.quiet)
-        if self.format is DiffFormat.json:
-            put_json(shown.report.model_dump(mode="json"))
-        else:
-            put(shown.markdown() if self.format is DiffFormat.md else shown.text())
 
 
 def _refuse_for_several(asked: dict[str, object]) -> None:
@@ -264,14 +229,12 @@ def _plan_served(
     slack: bool,
     log: RequestSource | None,
     quiet: bool,
-) -> _Shown:
+) -> VerificationReport:
     """Serve a plan; an interruption ends it with what is known so far."""
     from solvers.backends.deadline import interruptions_deferred, why_stopped
 
     with interruptions_deferred():
-        from planner.reports.html.verification import verification_page
         from planner.reports.progress import share_on_stderr
-        from planner.reports.verification import verification_markdown, verification_text
         from planner.verification.records import VerificationReport
         from planner.verification.serving import verify_plan
         from planner.verification.slack import slack_of
@@ -296,29 +259,20 @@ def _plan_served(
             except KeyboardInterrupt as stop:
                 stopped = why_stopped(stop)
     left = [f"load {load:g}" for load in loads[len(runs) :]] + ["slack"] * (slack and found is None)
-    report = VerificationReport(runs=tuple(runs), slack=found, stopped=stopped, not_served=tuple(left))
-    return _Shown(
-        report,
-        lambda: verification_text(report),
-        lambda: verification_markdown(report),
-        lambda: verification_page(report),
-    )
+    return VerificationReport(runs=tuple(runs), slack=found, stopped=stopped, not_served=tuple(left))
 
 
 def _horizon_served(
     file: Path, quarter: int | None, scenario: str | None, options: ServeOptions, loads: list[float], quiet: bool
-) -> _Shown:
+) -> HorizonVerification:
     """Serve every quarter of a horizon, or of one scenario, or a later quarter in every scenario."""
     from solvers.backends.deadline import interruptions_deferred
 
     with interruptions_deferred():
-        from planner.reports.horizon.verification import served_markdown, served_text
-        from planner.reports.html.horizon_verification import served_page
         from planner.reports.progress import share_on_stderr
         from planner.verification.horizons import verify_horizon
 
     horizon = saved_horizon(file)
     asked = blocks_asked(horizon, quarter, scenario)
     with share_on_stderr(quiet) as on_progress:
-        served = verify_horizon(horizon, asked, options, loads, on_progress, keep_partial=True)
-    return _Shown(served, lambda: served_text(served), lambda: served_markdown(served), lambda: served_page(served))
+        return verify_horizon(horizon, asked, options, loads, on_progress, keep_partial=True)

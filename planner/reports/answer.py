@@ -11,9 +11,9 @@ from planner.plan.plan import Plan
 from planner.plan.quality_notes import size_beside, smaller_apis
 from planner.plan.token_costs import token_costs
 from planner.reports import phrases
-from planner.reports.document import Figures, Group, Hero, Lines, Mark, Part, Sentence, TablePart, capital
+from planner.reports.document import Figures, Group, Hero, Lines, Mark, Sentence, TablePart, capital
 from planner.reports.markup import Html, bar, el
-from planner.reports.table import HTML, RICH
+from planner.reports.table import RICH
 from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it, whole_terms_usd
 
 KINDS_SAID = 4

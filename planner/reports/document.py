@@ -74,8 +74,8 @@ class TablePart(Part):
     """of text"""
     most: int = 250
     """rows of a page"""
-    red: Callable[[int], bool] | None = None
-    """which rows of text are an alarm"""
+    alarms: frozenset[int] = frozenset()
+    """rows of text that are red where colours are shown"""
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,12 @@ class Figures(Part):
 
 @dataclass(frozen=True)
 class Code(Part):
-    """A command to paste, and remarks on it."""
+    """What is to be pasted as it stands, and remarks on it."""
 
-    command: str
+    text: str
     notes: tuple[str, ...] = ()
+    indent: int = 4
+    """of text"""
 
 
 @dataclass(frozen=True)

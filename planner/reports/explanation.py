@@ -18,7 +18,7 @@ CLOSE_FRAC = 0.01
 
 def explanation_document(explanation: Explanation) -> Document:
     return Document(
-        title=f"Why {explanation.name} is served so",
+        title=f"Why {explanation.name} is served this way",
         about=(f"{usd(explanation.cost_usd_per_month)} / month",),
         parts=(Section("Why", lambda: explanation_parts(explanation), key="why"),),
         json=lambda: json_text(explanation.as_json()),

@@ -45,13 +45,13 @@ def as_markdown(document: Document) -> str:
     return paragraphs([*head, *_blocks(document.lead), *_blocks(document.parts), *foot])
 
 
-def _blocks(parts: Parts) -> Iterator[list[str]]:
+def _blocks(parts: Parts, titled: bool = False) -> Iterator[list[str]]:
     for part in made(parts, "markdown"):
-        yield from _block(part)
+        yield from _block(part, titled)
 
 
-def _block(part: Part) -> Iterator[list[str]]:
-    """The paragraphs of one part."""
+def _block(part: Part, titled: bool) -> Iterator[list[str]]:
+    """The paragraphs of one part; a table below a title needs none of its own."""
     if isinstance(part, Lines):
         if part.title and part.lines:
             yield [f"## {markdown(capital(part.title))}"]
@@ -61,24 +61,24 @@ def _block(part: Part) -> Iterator[list[str]]:
             yield [f"## {markdown(capital(part.title))}"]
             yield [f"- **{markdown(about)}**: {markdown(text)}" for about, text in part.items]
     elif isinstance(part, TablePart):
-        yield from _table(part)
+        yield from _table(part, titled)
     elif isinstance(part, Code):
-        yield fenced(part.command)
+        yield fenced(part.text)
         yield bullets(part.notes)
     elif isinstance(part, Section):
         yield from _blocks(part.parts)
     elif isinstance(part, Group):
-        inside = list(_blocks(part.parts))
+        inside = list(_blocks(part.parts, titled or bool(part.title)))
         yield from [[f"## {markdown(capital(part.title))}"]] if part.title and inside else []
         yield from inside
     elif isinstance(part, Fold):
         yield [f"<details><summary>{_marked(part.summary)}</summary>"]
-        yield from _blocks(part.parts)
+        yield from _blocks(part.parts, titled=True)
         yield ["</details>"]
     elif isinstance(part, Hero):
         yield [f"**{markdown(part.big + part.per)}**"]
-        for inside in (part.parts, part.beside, part.below):
-            yield from _blocks(inside)
+        for parts in (part.parts, part.beside, part.below):
+            yield from _blocks(parts)
     else:
         assert isinstance(part, Figures)
 
@@ -104,7 +104,7 @@ def _marked(sentence: Sentence) -> str:
     return "".join(words)
 
 
-def _table(part: TablePart) -> Iterator[list[str]]:
+def _table(part: TablePart, titled: bool) -> Iterator[list[str]]:
     view = part.table.view("markdown")
     if not view.records:
         return
@@ -116,7 +116,7 @@ def _table(part: TablePart) -> Iterator[list[str]]:
             yield [f"The first {MOST_ROWS} of {len(view.records)}; the CSV tables have all of them."]
         yield ["</details>"]
         return
-    if "markdown" not in part.untitled:
+    if not titled and "markdown" not in part.untitled:
         yield [f"## {title}"]
     yield table_markdown(view)
 

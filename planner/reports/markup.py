@@ -157,4 +157,6 @@ def _cell(tag: str, column: Column, text: str, scope: str | None) -> Html:
 
 def _width(text: str) -> str | None:
     """Short text stays on a line, long text keeps a width that can be read where room is scarce."""
+    if isinstance(text, Html):
+        return None
     return "t" if len(text) > LONG_CELL else "s" if len(text) <= SHORT_CELL else None

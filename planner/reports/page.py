@@ -83,17 +83,19 @@ def _draw(part: Part, inside: bool = False) -> Html:
         return _lines(part)
     if isinstance(part, Items):
         items = [el("li", el("b", name(about)), ": ", text) for about, text in part.items]
-        return panel(part.key, part.title, *([el("ul", *items)] if items else [el("p", part.none)] if part.none else []))
+        return panel(
+            part.key, part.title, *([el("ul", *items)] if items else [el("p", part.none)] if part.none else [])
+        )
     if isinstance(part, TablePart):
         return _table(part, inside)
     if isinstance(part, Figures):
         drawn = [Html(draw()) for draw in part.draw]
         return join(drawn) if not part.beside else el("div", *drawn, class_="figures") if any(drawn) else Html("")
     if isinstance(part, Code):
-        return join([pre(part.command), notes(part.notes)])
+        return join([pre(part.text), notes(part.notes)])
     if isinstance(part, Group):
         drawn_inside = _drawn(part.parts, inside or bool(part.title))
-        return panel(part.key, part.title, *drawn_inside) if part.title else join(drawn_inside)
+        return panel(part.key, capital(part.title), *drawn_inside) if part.title else join(drawn_inside)
     if isinstance(part, Fold):
         folded = details(marked(part.summary), *_drawn(part.parts, True), open_=part.open)
         return folded if inside else el("div", folded, id=part.key or None, class_="panel")
@@ -106,7 +108,7 @@ def _draw(part: Part, inside: bool = False) -> Html:
 def _lines(part: Lines) -> Html:
     if part.tone == "note":
         listed = notes(map(marked, part.lines))
-        return panel(part.key, part.title, listed) if part.title else listed
+        return panel(part.key, capital(part.title), listed) if part.title else listed
     kind, role = CLASSES[part.tone], "note" if part.tone in ("notice", "alarm") else None
     said = [marked(as_sentence(line) if isinstance(line, str) else line) for line in part.lines]
     return join(el("p", line, class_=kind, role=role) for line in said)

@@ -29,19 +29,16 @@ FLEET_ROWS, COMMANDS_SHOWN, SELLERS_SHOWN, OFFERS_SHOWN, ASSUMPTIONS_SHOWN = 120
 """of a page"""
 
 
-def plan_document(
-    plan: Plan, explanation: Explanation | None = None, seconds: float | None = None, verbose: bool = False
-) -> Document:
-    """The whole report; `seconds` is how long the planning took, where that is known."""
+def plan_document(plan: Plan, explanation: Explanation | None = None, verbose: bool = False) -> Document:
+    """The whole report; `verbose`: text has every option, reason and command."""
 
     @cache
     def whole() -> Plan:
         return with_other_demand(plan)
 
-    took = f" in {seconds:.1f} s" if seconds is not None else ""
     return Document(
         title=plan.name,
-        about=(", ".join(phrases.facts(plan)), phrases.proof(plan) + took),
+        about=(", ".join(phrases.facts(plan)), phrases.proof(plan)),
         lead=lambda: (*_headline(plan), *notices(plan), Group(lambda: (answer(whole()),), formats=RICH)),
         parts=(
             Section("Fleet and demand", lambda: _fleet(plan), key="fleet"),
@@ -238,9 +235,8 @@ def _proof(plan: Plan) -> Table:
     p = plan.proof
     covered = plan.cost_usd_per_month + plan.penalty_usd_per_month
     what = "Cost and penalty" if plan.penalty_usd_per_month else "Cost"
-    sizes = (
-        f"{counted(p.rounds, 'round')}, {counted(p.columns, 'column')}, {counted(p.servings_left_out, 'serving')} left out"
-    )
+    left_out = counted(p.servings_left_out, "serving")
+    sizes = f"{counted(p.rounds, 'round')}, {counted(p.columns, 'column')}, {left_out} left out"
     rows = (
         ("Proof", phrases.proof(plan)),
         (f"{what} of the plan", f"{usd(covered)} / month"),

@@ -9,7 +9,6 @@ from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, Studies, VolumePoint, Waterfall
 from planner.reports.document import Document, Group, Lines, Part, Section, TablePart
-from planner.reports.table import TEXT
 from planner.reports.tables import studies as tables
 
 APART = 1.5
@@ -41,7 +40,7 @@ def study_parts(plan: Plan) -> Iterator[Part]:
         if some:
             more = len(some) - BILLS_SHOWN
             cut = Lines((f"and {more} more, all in the plan's JSON",) if more > 0 else ())
-            bills = TablePart(tables.providers(plan, some[:BILLS_SHOWN]), untitled=TEXT)
+            bills = TablePart(tables.providers(plan, some[:BILLS_SHOWN]))
             yield Group((bills, cut), title, key="providers" if some[0].role != "same model" else "sellers")
 
 
@@ -63,7 +62,7 @@ def _break_even(study: BreakEven) -> Part:
         ways.append(("the best plan with APIs as well", study.mixed_crossings))
     said = tuple(line for way, crossings in ways for line in _crossings(way, crossings))
     title = f"break-even with {study.provider} {study.model}{_with_team(study)}"
-    volumes = TablePart(tables.volumes(study, shown_points(study)), untitled=TEXT)
+    volumes = TablePart(tables.volumes(study, shown_points(study)))
     return Group((Lines(said), volumes), title, key="break-even-volumes")
 
 

@@ -64,8 +64,7 @@ class Column:
         if isinstance(record, Cells) or (self.get is None and isinstance(record, Mapping)):
             value: Cell = record.get(self.key)
             return value
-        value = getattr(record, self.key) if self.get is None else self.get(record)
-        return value
+        return self.get(record) if self.get is not None else getattr(record, self.key)
 
     def shown(self, value: Cell) -> str:
         """A value as people read it."""

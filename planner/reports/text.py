@@ -28,9 +28,10 @@ from planner.reports.table import Table
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def as_text(document: Document, color: bool = False) -> str:
-    """The document, a blank line between its parts."""
+def as_text(document: Document, color: bool = False, seconds: float | None = None) -> str:
+    """The document, a blank line between its parts; `seconds` is how long it took to make, where that is known."""
     first = document.headline or "   ".join((document.title, *document.about))
+    first += f" in {seconds:.1f} s" if seconds is not None else ""
     lead = [escaped(first), *(line for part in made(document.lead, "text") for line in _lines(part, color))]
     return paragraphs([lead, *_blocks(document.parts, color)])
 
@@ -43,23 +44,26 @@ def _blocks(parts: Parts, color: bool) -> Iterator[list[str]]:
             yield list(_lines(part, color))
 
 
-def _lines(part: Part, color: bool) -> Iterator[str]:
-    """The lines of one part, without a break."""
+def _lines(part: Part, color: bool, titled: bool = False) -> Iterator[str]:
+    """The lines of one part, without a break; a table below a title needs none of its own."""
     if isinstance(part, Lines):
         yield from _titled(part.title, map(plain, part.lines), color and part.tone == "alarm")
     elif isinstance(part, Items):
         yield from _titled(part.title, (f"{about}: {text}" for about, text in part.items))
     elif isinstance(part, TablePart):
-        yield from _table(part, color)
+        yield from _table(part, color, titled)
     elif isinstance(part, Code):
-        yield from (f"    {escaped(line)}" for line in (part.command, *(f"({note})" for note in part.notes)))
+        yield from (
+            f"{' ' * part.indent}{escaped(line)}"
+            for line in (*part.text.split("\n"), *(f"({note})" for note in part.notes))
+        )
     elif isinstance(part, Fold):
         yield f"  {escaped(plain(part.summary))}"
         yield from (f"  {line}" for x in made(part.parts, "text") for line in _lines(x, color))
     elif isinstance(part, Group | Section):
-        inside = [line for x in made(part.parts, "text") for line in _lines(x, color)]
-        if inside and isinstance(part, Group) and part.title:
-            yield f"  {escaped(part.title)}"
+        title = part.title if isinstance(part, Group) else ""
+        inside = [line for x in made(part.parts, "text") for line in _lines(x, color, titled or bool(title))]
+        yield from [f"  {escaped(title)}"] if title and inside else []
         yield from inside
     elif isinstance(part, Hero):
         yield f"  {escaped(part.big)}{escaped(part.per)}"
@@ -78,16 +82,16 @@ def _titled(title: str, lines: Iterable[str], alarm: bool = False) -> Iterator[s
     yield from map(red, shown) if alarm else shown
 
 
-def _table(part: TablePart, color: bool) -> Iterator[str]:
+def _table(part: TablePart, color: bool, titled: bool) -> Iterator[str]:
     """The table below its title, unless its first column is called the same."""
     if not part.table.view("text").records:
         return
     title = part.title or part.table.title
-    if "text" not in part.untitled and title.lower() != part.table.columns[0].title:
+    if not titled and "text" not in part.untitled and title.lower() != part.table.columns[0].title:
         yield f"  {escaped(title)}"
     lines = table_text(part.table, " " * part.indent, part.head)
-    if color and part.red is not None:
-        lines = [red(line) if part.red(k - part.head) else line for k, line in enumerate(lines)]
+    if color:
+        lines = [red(line) if k - part.head in part.alarms else line for k, line in enumerate(lines)]
     yield from lines
 
 

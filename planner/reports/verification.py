@@ -1,40 +1,117 @@
-"""What serving a plan showed: its tables, as text and as Markdown."""
+"""What serving a plan, or every quarter of a horizon, showed: promises kept and missed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from planner.io.errors import escaped
 from planner.io.formatting import counted, percent, usd
-from planner.reports.markdown import bullets, markdown, titled_markdown
-from planner.reports.table import Column, Table, paragraphs
-from planner.reports.text import titled_text
-from planner.verification.records import MissedHour, Percentiles, Promise, Verification, VerificationReport
+from planner.reports.document import (
+    Card,
+    Document,
+    Figures,
+    Fold,
+    Group,
+    Hero,
+    Lines,
+    Mark,
+    Part,
+    Section,
+    TablePart,
+    json_text,
+)
+from planner.reports.table import HTML, PLAIN, Cells, Column, Table
+from planner.verification.horizons import HorizonVerification, ServedQuarter
+from planner.verification.records import (
+    MissedHour,
+    Percentiles,
+    Promise,
+    Verification,
+    VerificationReport,
+    WorkloadServed,
+)
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 C = Column
 MOST_HOURS = 10
 """hours that miss which a report shows"""
+MOST_CARDS = 6
+MORE = "for every promise of a quarter, add --quarter and --scenario; all figures are in the JSON (--out)"
 
 
-def verification_text(report: VerificationReport) -> str:
-    parts: list[Iterator[str] | list[str]] = []
-    for run in report.runs:
-        parts.append([headline(run), *(f"  {escaped(line)}" for line in coverage(run))])
-        parts += [titled_text(table) for table in tables(run)]
-        parts.append([f"  {escaped(line)}" for line in run.notes])
-    return paragraphs([*parts, [f"  {line}" for line in conclusions(report)]])
+def verification_document(report: VerificationReport) -> Document:
+    """The answer first, then the cliff, the week and the tables of each load."""
+    first, *others = report.runs
+    answer = _verdict(first, report.kept)
+    said = tuple(conclusions(report))
+    loads = Section("Load", lambda: (_attainment(report), Lines(said)), key="loads", formats=HTML)
+    return Document(
+        title=f"Verification of {first.plan}",
+        headline=headline(first),
+        lead=lambda: (Lines(tuple(coverage(first)), formats=PLAIN), _hero(first, report.kept)),
+        parts=(
+            *([loads] if said or others else []),
+            *(_run_section(report, run, k) for k, run in enumerate(report.runs)),
+            Lines(said, formats=PLAIN),
+        ),
+        foot=f"fleetplan {first.fleetplan_version}. Simulated: {first.case_hash[:19]}, seed {first.seed}.",
+        tab=f"{first.plan}: {answer}",
+        json=lambda: json_text(report.model_dump(mode="json")),
+    )
 
 
-def verification_markdown(report: VerificationReport) -> str:
-    parts: list[list[str]] = [["# Verification"]]
-    for run in report.runs:
-        parts.append([f"**{markdown(headline(run))}**"])
-        parts.append(bullets([*coverage(run)]))
-        parts += [titled_markdown(table) for table in tables(run)]
-        parts.append(bullets(run.notes))
-    return paragraphs([*parts, bullets(conclusions(report))])
+def _verdict(run: Verification, kept: bool) -> str:
+    if not kept:
+        return "a promise is missed"
+    return "every promise kept" if run.stopped is None else f"not verified, {run.stopped}"
+
+
+def _attainment(report: VerificationReport) -> Part:
+    from planner.reports.charts.verification import attainment
+
+    return Figures((lambda: attainment(report),))
+
+
+def _run_section(report: VerificationReport, run: Verification, k: int) -> Section:
+    """One load: its pictures and tables; where there are several, what each of them came to."""
+    label = "Promises" if len(report.runs) == 1 else f"At {run.load:g} times the demand"
+    return Section(label, lambda: _run_parts(run, k), key=f"run-{k}")
+
+
+def _run_parts(run: Verification, k: int) -> Iterator[Part]:
+    from planner.reports.charts.verification import pictures_of
+
+    if k:
+        yield Group(
+            (Lines(((Mark(headline(run)),),), tone="prose", formats=PLAIN), Lines(tuple(coverage(run)), formats=PLAIN))
+        )
+    yield Figures((lambda: pictures_of(run, k),))
+    yield from (TablePart(table, key=f"{table.name}-{k}") for table in tables(run))
+    about = () if run.stopped is None else (headline(run),)
+    yield Lines((*about, *coverage(run), *run.notes), formats=HTML)
+    yield Lines(run.notes, formats=PLAIN)
+
+
+def _hero(run: Verification, kept: bool) -> Hero:
+    big = "Promise missed" if not kept else "Promises kept" if run.stopped is None else "Not verified"
+    promises = sorted(((w, p) for w in run.workloads for p in w.promises), key=lambda wp: wp[1].kept)
+    cards = tuple(
+        Card(
+            f"{w.name}: {p.what} {seconds(p.target_s)}",
+            percent(p.within_frac, 1),
+            f"{percent(p.percentile)} promised; {percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}"
+            + (", so it may be either" if p.is_open else "")
+            + (f"; {p.bad_hours} of {counted(p.hours_judged, 'hour')} missed" if p.bad_hours else ""),
+            bad=not p.kept,
+        )
+        for w, p in promises[:MOST_CARDS]
+    )
+    more = len(promises) - MOST_CARDS
+    cut = (f"{counted(more, 'more promise')} in the tables below",) if more > 0 else ()
+    served = (f"{counted(run.requests, 'request')}, {run.source}, {run.router} routing",)
+    lines = (Lines(served, tone="prose"), Lines((*coverage(run), *cut), tone="remark"))
+    return Hero(big, "", lines, cards, formats=HTML)
 
 
 def headline(run: Verification) -> str:
@@ -46,7 +123,7 @@ def headline(run: Verification) -> str:
     load = f" at {run.load:g} times the demand" if run.load != 1 else ""
     requests = counted(run.requests, "request")
     verified = "verified" if run.stopped is None else f"not verified ({run.stopped}); served"
-    return escaped(f"{run.plan}: {verified} by {requests}{load} ({run.router}, seed {run.seed}): {answer}")
+    return f"{run.plan}: {verified} by {requests}{load} ({run.router}, seed {run.seed}): {answer}"
 
 
 def _by_the_hour_only(p: Promise) -> str:
@@ -92,21 +169,30 @@ def tables(run: Verification) -> list[Table]:
     return [*both, requests(run), *([replicas(run)] if run.deployments else [])]
 
 
+@dataclass(frozen=True)
+class _Missed:
+    """A promise, and an hour that misses it."""
+
+    workload: str
+    promise: Promise
+    hour: MissedHour
+
+
 def missed_hours(run: Verification) -> Table:
     """The worst hours of every promise, and why each misses."""
     columns = (
-        C("workload", "workload"), C("promise", "promise"), C("hour", "hour"), C("requests", "requests", "count"),
-        C("served_frac", "served", "percent"), C("reason", "reason"), C("facts", "what was seen"),
-    )  # fmt: skip
-    told = [(w.name, p, hour) for w in run.workloads for p in w.promises for hour in p.missed_hours]
-    told.sort(key=lambda row: (row[1].kept, row[2].within_frac / row[1].percentile))
-    title = "hours that miss" if len(told) <= MOST_HOURS else f"hours that miss ({MOST_HOURS} of {len(told)})"
-    rows = (
-        (name, f"{p.what} {seconds(p.target_s)}", hour_name(hour.hour), hour.requests, percent(hour.within_frac, 1),
-         hour.reason, _facts(hour))
-        for name, p, hour in told[:MOST_HOURS]
-    )  # fmt: skip
-    return Table("missed_hours", title, columns, tuple(rows))
+        C("workload", "workload"),
+        C("promise", "promise", get=lambda x: f"{x.promise.what} {seconds(x.promise.target_s)}"),
+        C("hour", "hour", get=lambda x: hour_name(x.hour.hour)),
+        C("requests", "requests", "count", get=lambda x: x.hour.requests),
+        C("served_frac", "served", "percent", get=lambda x: percent(x.hour.within_frac, 1)),
+        C("reason", "reason", get=lambda x: x.hour.reason),
+        C("facts", "what was seen", get=lambda x: _facts(x.hour)),
+    )
+    every = [_Missed(w.name, p, hour) for w in run.workloads for p in w.promises for hour in p.missed_hours]
+    every.sort(key=lambda x: (x.promise.kept, x.hour.within_frac / x.promise.percentile))
+    title = "hours that miss" if len(every) <= MOST_HOURS else f"hours that miss ({MOST_HOURS} of {len(every)})"
+    return Table("missed_hours", title, columns, tuple(every[:MOST_HOURS]))
 
 
 def _facts(hour: MissedHour) -> str:
@@ -124,25 +210,40 @@ def _facts(hour: MissedHour) -> str:
 
 def promises(run: Verification) -> Table:
     columns = (
-        C("workload", "workload"), C("promise", "promise"), C("served_frac", "served", "percent"),
-        C("interval", "95% interval", ">s"), C("latency", "at that share", ">s"), C("bad_hours", "bad hours", ">s"),
-        C("worst_hour", "worst hour"), C("kept", ""),
-    )  # fmt: skip
-    return Table("promises", "promises", columns, tuple(_promise(w.name, p) for w in run.workloads for p in w.promises))
-
-
-def _promise(workload: str, p: Promise) -> tuple[str | float | int | None, ...]:
-    worst = None if p.worst_hour is None else f"{hour_name(p.worst_hour)} ({percent(p.worst_frac or 0.0, 1)})"
-    return (
-        workload,
-        f"{p.what} {seconds(p.target_s)} for {percent(p.percentile)}",
-        percent(p.within_frac, 1),
-        f"{percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}",
-        None if p.at_percentile_s is None else seconds(p.at_percentile_s),
-        _bad_hours(p),
-        worst,
-        ("kept" if p.kept else "MISSED") + (", within the interval" if p.is_open else ""),
+        C("workload", "workload", get=lambda wp: wp.workload),
+        C("promise", "promise", get=lambda wp: promised(wp.promise)),
+        C("served_frac", "served", "percent", get=lambda wp: percent(wp.promise.within_frac, 1)),
+        C("interval", "95% interval", ">s", get=lambda wp: _interval(wp.promise)),
+        C("latency", "at that share", ">s", get=lambda wp: _seconds(wp.promise.at_percentile_s)),
+        C("bad_hours", "bad hours", ">s", get=lambda wp: _bad_hours(wp.promise)),
+        C("worst_hour", "worst hour", get=lambda wp: _worst_hour(wp.promise)),
+        C("kept", "", get=lambda wp: _kept(wp.promise)),
     )
+    return Table(
+        "promises", "promises", columns, tuple(_Promised(w.name, p) for w in run.workloads for p in w.promises)
+    )
+
+
+@dataclass(frozen=True)
+class _Promised:
+    workload: str
+    promise: Promise
+
+
+def promised(p: Promise) -> str:
+    return f"{p.what} {seconds(p.target_s)} for {percent(p.percentile)}"
+
+
+def _interval(p: Promise) -> str:
+    return f"{percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}"
+
+
+def _worst_hour(p: Promise) -> str | None:
+    return None if p.worst_hour is None else f"{hour_name(p.worst_hour)} ({percent(p.worst_frac or 0.0, 1)})"
+
+
+def _kept(p: Promise) -> str:
+    return ("kept" if p.kept else "MISSED") + (", within the interval" if p.is_open else "")
 
 
 def _bad_hours(p: Promise) -> str:
@@ -156,47 +257,50 @@ def _bad_hours(p: Promise) -> str:
 
 
 def latencies(run: Verification) -> Table:
-    kinds = ("TTFT", "TPOT", "E2E")
-    columns = [C("workload", "workload")]
-    columns += [C(f"{k}_{p}", f"{k} {p}" if p == "p50" else p, ">s") for k in kinds for p in ("p50", "p95", "p99")]
-    columns.append(C("all_within_frac", "all targets", ">s"))
-    rows = (
-        (w.name, *_three(w.ttft), *_three(w.tpot), *_three(w.e2e), percent(w.all_within_frac, 1))
-        for w in run.workloads
-        if w.promises and w.all_within_frac is not None
+    def latency(kind: str, share: str) -> C:
+        def get(w: WorkloadServed) -> str | None:
+            known: Percentiles | None = getattr(w, kind.lower())
+            return None if known is None else seconds(getattr(known, f"{share}_s"))
+
+        return C(f"{kind}_{share}", f"{kind} {share}" if share == "p50" else share, ">s", get=get)
+
+    columns = (
+        C("workload", "workload", get=lambda w: w.name),
+        *(latency(kind, share) for kind in ("TTFT", "TPOT", "E2E") for share in ("p50", "p95", "p99")),
+        C("all_within_frac", "all targets", ">s", get=lambda w: percent(w.all_within_frac, 1)),
     )
-    return Table("latencies", "latencies", tuple(columns), tuple(rows))
-
-
-def _three(found: Percentiles | None) -> tuple[str | None, ...]:
-    return (None,) * 3 if found is None else tuple(seconds(x) for x in (found.p50_s, found.p95_s, found.p99_s))
+    measured = tuple(w for w in run.workloads if w.promises and w.all_within_frac is not None)
+    return Table("latencies", "latencies", columns, measured)
 
 
 def requests(run: Verification) -> Table:
-    counts = ("requests", "served", "api", "shed", "refused", "unfinished")
-    titles = ("requests", "on GPUs", "API", "shed", "refused", "unfinished")
-    columns = [C("workload", "workload"), *(C(k, t, "count") for k, t in zip(counts, titles, strict=True))]
-    columns += [C("preempted_frac", "preempted", "percent"), C("found_frac", "cached tokens", "percent")]
-    columns += [C("planned_found_frac", "planned at least", "percent")]
-    rows = (
-        (w.name, *(getattr(w, k) for k in counts),
-         *(percent(share, 1) for share in (w.preempted_frac, w.found_frac, w.planned_found_frac)))
-        for w in run.workloads
-    )  # fmt: skip
-    title = f"requests ({run.source}; month {run.month + 1})"
-    return Table("requests", title, tuple(columns), tuple(rows))
+    def share(key: str, title: str) -> C:
+        return C(key, title, "percent", get=lambda w: percent(getattr(w, key), 1))
+
+    columns = (
+        C("workload", "workload", get=lambda w: w.name),
+        C("requests", "requests", "count"),
+        C("served", "on GPUs", "count"),
+        C("api", "API", "count"),
+        C("shed", "shed", "count"),
+        C("refused", "refused", "count"),
+        C("unfinished", "unfinished", "count"),
+        share("preempted_frac", "preempted"),
+        share("found_frac", "cached tokens"),
+        share("planned_found_frac", "planned at least"),
+    )
+    return Table("requests", f"requests ({run.source}; month {run.month + 1})", columns, tuple(run.workloads))
 
 
 def replicas(run: Verification) -> Table:
     columns = (
-        C("deployment", "deployment"), C("peak_replicas", "peak replicas", "count"), C("mean_replicas", "mean", ".1f"),
-        C("utilization_frac", "time in steps", "percent"), C("load_frac", "planned load", "percent"),
-    )  # fmt: skip
-    rows = (
-        (f"{d.pool}: {d.deployment}", d.peak_replicas, d.mean_replicas, d.utilization_frac, d.load_frac)
-        for d in run.deployments
+        C("deployment", "deployment", get=lambda d: f"{d.pool}: {d.deployment}"),
+        C("peak_replicas", "peak replicas", "count"),
+        C("mean_replicas", "mean", ".1f"),
+        C("utilization_frac", "time in steps", "percent"),
+        C("load_frac", "planned load", "percent"),
     )
-    return Table("replicas", "replicas", columns, tuple(rows))
+    return Table("replicas", "replicas", columns, tuple(run.deployments))
 
 
 def conclusions(report: VerificationReport) -> Iterator[str]:
@@ -235,9 +339,150 @@ def hour_name(hour: int) -> str:
     return f"{DAYS[hour // 24]} {hour % 24:02d}h"
 
 
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else seconds(value)
+
+
 def seconds(value: float) -> str:
     """ms below a second, s below an hour, else hours, each to three digits or the whole number."""
     units = (("ms", 1e-3, 1.0), ("s", 1.0, 3600.0), ("h", 3600.0, math.inf))
     unit, size, _ = next(u for u in units if float(f"{value / u[1]:.4g}") * u[1] < u[2])
     figure = f"{value / size:.3g}"
     return f"{value / size:,.0f} {unit}" if float(figure) >= 1000 else f"{figure} {unit}"
+
+
+def horizon_verification_document(served: HorizonVerification) -> Document:
+    """The answer first, then the one table, then the tables of every quarter."""
+    seed = served.runs[0].runs[0].seed
+    said = tuple(horizon_notes(served))
+    return Document(
+        title=f"Verification of {served.plan}",
+        headline=horizon_headline(served),
+        lead=lambda: (_horizon_hero(served),),
+        parts=(
+            Section(
+                "Quarter by quarter",
+                lambda: (
+                    TablePart(quarters(served)),
+                    Lines(said, "Notes", key="notes", formats=HTML),
+                    Lines(said, formats=PLAIN),
+                ),
+                key="table",
+            ),
+            Section("Every promise", lambda: (_served(served, n) for n in range(len(served.runs))), key="runs",
+                    formats=HTML),
+        ),
+        foot=f"fleetplan {served.fleetplan_version}. Simulated: {served.case_hash[:19]}, seed {seed}.",
+        tab=f"{served.plan}: {'every promise kept' if served.kept else 'a promise is missed'}",
+        json=lambda: json_text(served.model_dump(mode="json")),
+    )  # fmt: skip
+
+
+def _horizon_hero(served: HorizonVerification) -> Hero:
+    cards = []
+    for name in dict.fromkeys(q.scenario for q in served.quarters):
+        mine = [q for q in served.quarters if q.scenario == name]
+        missed = [q.quarter + 1 for q in mine if not served.runs[q.run].kept]
+        detail = f"missed in quarter {', '.join(map(str, missed))}" if missed else "every promise"
+        cards.append(Card(name, f"{len(mine) - len(missed)} of {len(mine)} kept", detail, bad=bool(missed)))
+    big = "Promises kept" if served.kept else "Promise missed"
+    return Hero(big, "", (Lines((counted(served.requests, "request"),), tone="prose"),), tuple(cards), formats=HTML)
+
+
+def _served(served: HorizonVerification, n: int) -> Part:
+    report = served.runs[n]
+    which = "; ".join(place(q) for q in served.quarters if q.run == n)
+    answer = "every promise kept" if report.kept else "a promise is missed"
+    parts: list[Part] = []
+    for run in report.runs:
+        parts += [Lines((headline(run),), tone="prose"), *(TablePart(t) for t in tables(run))]
+    return Fold(f"{which}: {answer}", tuple(parts), not report.kept, key=f"run-{n}")
+
+
+def horizon_headline(served: HorizonVerification) -> str:
+    first = served.runs[0].runs[0]
+    missed = sum(not served.runs[q.run].kept for q in served.quarters)
+    count = len(served.quarters)
+    whole = f"{counted(count, 'quarter')} of {counted(len({q.scenario for q in served.quarters}), 'scenario')}"
+    answer = f"a promise is MISSED in {missed} of them" if missed else "every promise kept"
+    if served.stopped is not None:
+        answer = f"{answer if missed else 'no promise missed so far'}; not verified: {served.stopped}"
+    how = f"({first.router}, seed {first.seed})"
+    return f"{served.plan}: {whole} verified by {counted(served.requests, 'request')} {how}: {answer}"
+
+
+def quarters(served: HorizonVerification) -> Table:
+    """A row for each quarter of each scenario and load, with the promise that was closest to being missed."""
+    loads = [run.load for run in served.runs[0].runs]
+    load = C("load", "load", "times")
+    columns = (
+        C("scenario", "scenario"),
+        C("quarter", "quarter", "count"),
+        C("month", "month served"),
+        *([load] if loads != [1.0] else []),
+        C("requests", "requests", "count"),
+        C("workload", "workload", missing="no promise"),
+        C("promise", "tightest promise"),
+        C("served_frac", "served", "percent"),
+        C("interval", "95% interval", ">s"),
+        C("kept", "promises"),
+    )
+    rows = tuple(_quarter_row(q, run) for q in served.quarters for run in served.runs[q.run].runs)
+    return Table("quarters", "quarters served", columns, rows)
+
+
+def _quarter_row(q: ServedQuarter, run: Verification) -> Cells:
+    row = Cells(scenario=q.scenario, quarter=q.quarter + 1, month=q.month, load=run.load, requests=run.requests)
+    promises = [(w.name, p) for w in run.workloads for p in w.promises]
+    if promises:
+        workload, p = min(promises, key=lambda wp: (wp[1].kept, _room(wp[1])))
+        row |= {
+            "workload": workload,
+            "promise": promised(p),
+            "served_frac": percent(p.within_frac, 1),
+            "interval": _interval(p),
+            "kept": _answer([p for _, p in promises]),
+        }
+    return row
+
+
+def _room(p: Promise) -> float:
+    """How many of the requests that may be late still may, as a share: negative where a promise is missed."""
+    return (p.within_frac - p.percentile) / (1 - p.percentile) if p.percentile < 1 else p.within_frac - 1
+
+
+def _answer(promises: list[Promise]) -> str:
+    missed = sum(not p.kept for p in promises)
+    return f"{missed} of {len(promises)} MISSED" if missed else f"{len(promises)} of {len(promises)} kept"
+
+
+def horizon_notes(served: HorizonVerification) -> Iterator[str]:
+    """Which promises are missed, what was served once for several, and where to read on."""
+    for q in served.quarters:
+        for run in served.runs[q.run].runs:
+            missed = [f"{w.name} {p.what} {_missed_by(p)}" for w in run.workloads for p in w.promises if not p.kept]
+            if missed:
+                load = f" at {run.load:g} times the demand" if run.load != 1 else ""
+                yield f"missed in {place(q)}{load}: {', '.join(missed)}"
+    for q in served.quarters:
+        for run in served.runs[q.run].runs:
+            yield from (f"{place(q)}: {line}" for line in coverage(run))
+    if served.not_served:
+        yield f"not served: {'; '.join(served.not_served)}"
+    for n in range(len(served.runs)):
+        alike = [place(q) for q in served.quarters if q.run == n]
+        if len(alike) > 1:
+            yield f"served once, being the same requests on the same replicas: {'; '.join(alike)}"
+    yield from dict.fromkeys(note for report in served.runs for run in report.runs for note in run.notes)
+    yield MORE
+
+
+def _missed_by(p: Promise) -> str:
+    """The share that was served in time; where that is enough, the share of hours."""
+    if p.within_frac < p.percentile or p.hours_kept_frac is None:
+        return percent(p.within_frac, 1)
+    return f"{percent(p.within_frac, 1)}, but kept in only {percent(p.hours_kept_frac, 1)} of the hours"
+
+
+def place(q: ServedQuarter) -> str:
+    return f"quarter {q.quarter + 1}, {q.scenario}"

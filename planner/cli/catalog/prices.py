@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, put, put_json, refuse
+from planner.cli.common import Format, FormatOption, examples, note, refuse
+from planner.cli.emit import Outputs, emit
 
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
@@ -66,7 +67,7 @@ def import_prices(
     from planner.catalog.importing.importing import import_prices as read_prices
     from planner.io.files import check_targets, write_whole
     from planner.io.strict_yaml import parse_yaml
-    from planner.reports.tables.catalog_changes import import_report
+    from planner.reports.price_changes import import_document
 
     check_targets({"--out": out}, [*price_files(path, source), *([against] if against else [])])
     imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(as_of), spot, _rates(rate))
@@ -74,8 +75,8 @@ def import_prices(
     after = own_offers(parse_yaml(text, str(out or "prices.yaml")))
     before = _offers(str(against)) if against else _of(shipped_catalog().offers, after)
     changes = changes_between(before, after)
-    report = import_report(imported, changes, str(against) if against else "the shipped catalog")
-    put(report.text) if format is Format.table else put_json(report.data)
+    compared_with = str(against) if against else "the shipped catalog"
+    emit(import_document(imported, changes, compared_with), Outputs(format))
     if UNKNOWN_DATE in imported.dates:
         note("the files do not say of which day their prices are, so these count as stale: give it with --as-of", quiet)
     if out is None:
@@ -96,15 +97,15 @@ def diff(
 ) -> None:
     """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
     from planner.catalog.importing.changes import changes_between
-    from planner.reports.tables.catalog_changes import diff_report
+    from planner.reports.price_changes import price_diff_document
 
     old, new = _offers(before), _offers(after)
     if before == SHIPPED:
         old = _of(old, new)
     elif after == SHIPPED:
         new = _of(new, old)
-    report = diff_report(changes_between(old, new), "the shipped catalog" if before == SHIPPED else before)
-    put(report.text) if format is Format.table else put_json(report.data)
+    compared_with = "the shipped catalog" if before == SHIPPED else before
+    emit(price_diff_document(changes_between(old, new), compared_with), Outputs(format))
 
 
 def _refuse_jumps(out: Path, changes: Changes) -> None:

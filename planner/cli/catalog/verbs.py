@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from planner.cli.catalog import prices
-from planner.cli.common import Format, FormatOption, examples, note, parsed, put, put_json, put_made
+from planner.cli.common import Format, FormatOption, examples, note, parsed
+from planner.cli.emit import Outputs, emit, emit_made
 
 SHOW = "show"
 
@@ -52,10 +53,9 @@ def show(
     format: FormatOption = Format.table,
 ) -> None:
     """List and show what the catalog knows, with sources and dates; stale prices are flagged."""
-    from planner.reports.catalog import catalog_report
+    from planner.reports.catalog import catalog_document
 
-    report = catalog_report(kind, name, stale_after, as_of)
-    put(report.text) if format is Format.table else put_json(report.data)
+    emit(catalog_document(kind, name, stale_after, as_of), Outputs(format))
 
 
 @catalog.command(
@@ -93,17 +93,17 @@ def add_model(
     from planner.catalog.model_config.published import parse_parameters
     from planner.catalog.model_config.reading import parse_given, read_config
     from planner.io.files import check_targets
-    from planner.reports.catalog import added_model_report
+    from planner.reports.catalog import added_model_document
 
     check_targets({"--out": out}, [config])
     published = None if parameters is None else parsed("--parameters", parse_parameters, parameters) / 1e9
     entry = make_entry(read_config(config, parse_given(given or [])), name, published)
     text = file_text(entry, out, replace)
-    report = added_model_report(entry, published)
+    document = added_model_document(entry, published)
     for warning in entry.warnings:
         note(f"note: {warning}", quiet)
     named = "" if out is None else f"; name it in a demand file: catalog: {out.name}, models: [{entry.key}]"
-    put_made(text, report, out, format, f"wrote {out}{named}", quiet)
+    emit_made(text, document, out, format, f"wrote {out}{named}", quiet)
 
 
 catalog.command("import", epilog=prices.IMPORT_EXAMPLES)(prices.import_prices)

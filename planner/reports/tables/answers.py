@@ -46,7 +46,9 @@ def to_sign(plan: Plan) -> Table:
         C("after_the_quarter_usd", "$ owed after the quarter", "money", DATA),
     )
     signed = tuple(_commitments(plan))
-    whole = Cells(what="in all", cost_usd_per_month=plan.cost_usd_per_month, whole_term_usd=whole_terms_usd(plan) or None)
+    whole = Cells(
+        what="in all", cost_usd_per_month=plan.cost_usd_per_month, whole_term_usd=whole_terms_usd(plan) or None
+    )
     for key in ("at_signing_usd", "after_the_quarter_usd"):
         whole[key] = sum(float(row[key] or 0.0) for row in signed) or None
     return Table("to_sign", "What to sign", columns, (*signed, *_unsigned(plan), whole))

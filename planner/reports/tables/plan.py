@@ -130,7 +130,9 @@ def replicas_by_hour(plan: Plan) -> Table:
         C("firm_replicas", "not on spot", "count", get=lambda at: at.planned.firm_replicas_by_slot[at.t]),
         C("load_replicas", "busy", "number", get=lambda at: at.planned.load_by_slot[at.t]),
     )
-    records = tuple(_ReplicasAt(s, t, p, d) for t, s in enumerate(plan.slots) for p in plan.pools for d in p.deployments)
+    records = tuple(
+        _ReplicasAt(s, t, p, d) for t, s in enumerate(plan.slots) for p in plan.pools for d in p.deployments
+    )
     return Table("replicas_by_hour", "Replicas by hour", columns, records)
 
 

@@ -8,9 +8,9 @@ from planner.case.case import Workload
 from planner.io.formatting import percent, span, usd
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.reports.phrases import basis, throughput_error
-from planner.reports.tables.plan import spot_replicas
 from planner.reports.table import BLANK, SCREEN, Cell, Cells, Table
 from planner.reports.table import Column as C
+from planner.reports.tables.plan import spot_replicas
 
 NAMES_SHOWN = 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date as Day
 
 from planner.catalog.entries import ApiTier, SpotPrice, day_of, is_of_unknown_day
 from planner.plan.plan import Plan
@@ -44,14 +44,14 @@ class Price:
         return f"${t.input_usd_per_1m:g} in{cached}, ${t.output_usd_per_1m:g} out / 1M"
 
     @property
-    def day(self) -> date | None:
+    def day(self) -> Day | None:
         return None if self.date is None else day_of(self.date)
 
 
 def prices(plan: Plan) -> Table:
     """Every price on the menu, with what the plan buys marked; those of the fleet are as the plan has them."""
     records = (*_hourly_prices(plan), *_api_prices(plan))
-    newest = max((p.day for p in records if p.day), default=None)
+    newest = max((day for p in records if (day := p.day)), default=None)
 
     def of_tier(name: str, title: str) -> C:
         """A price of tokens."""
@@ -103,7 +103,7 @@ def _what(p: Price) -> str:
     return f"{p.of} {p.purchase}" + (f", input above {p.above_tokens:,} tokens" if p.above_tokens else "")
 
 
-def _remark(p: Price, newest: date | None) -> str:
+def _remark(p: Price, newest: Day | None) -> str:
     """What is old or assumed; no clock is asked, so that a report never changes."""
     days = (newest - p.day).days if newest and p.day else 0
     older = f": {days} days older than the newest price here" if days > STALE_DAYS else ""

@@ -10,8 +10,8 @@ from planner.catalog.api_tiers import tier_of_api
 from planner.io.formatting import percent
 from planner.plan.plan import Plan
 from planner.plan.quality_notes import hosted
-from planner.reports.table import Column as C
 from planner.reports.table import Cells, Table
+from planner.reports.table import Column as C
 
 
 def quality(plan: Plan) -> Table:

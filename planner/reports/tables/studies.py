@@ -8,9 +8,9 @@ from planner.io.formatting import usd_small
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from planner.reports.phrases import alike
-from planner.reports.tables.answers import fixed_column, fixed_usd, here_usd
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Table
 from planner.reports.table import Column as C
+from planner.reports.tables.answers import fixed_column, fixed_usd, here_usd
 
 MONEY = C("cost_usd_per_month", "$/month", "money")
 PER_1M = C("usd_per_1m_tokens", "$/1M", "small price")

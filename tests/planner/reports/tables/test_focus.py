@@ -12,7 +12,7 @@ import pytest
 
 import planner
 from planner.plan.plan import Plan, read_plan
-from planner.reports.tables.bills.focus import COLUMNS, focus_csv
+from planner.reports.focus import COLUMNS, focus_csv
 from planner.review.bills.bill import read_bill
 from planner.review.bills.bill_spec import BillSpec
 from planner.review.bills.reconciliation import reconcile

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
-from planner.reports.tables.bills.bill import other_services
-from planner.reports.tables.bills.focus import focus_csv
+from planner.reports.focus import focus_csv
+from planner.reports.tables.bill import other_services
 from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec
 from planner.review.bills.cents import in_cents, rounded
