@@ -20,7 +20,8 @@ from planner.reports.text import as_text
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 from tests.support import bill_data, review_data, rules_of_thumb
-from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
+from tests.support.golden_plans import EXAMPLES, ROOT, digest, golden_file
+from tests.support.golden_plans import as_text as as_golden
 from tests.support.shown import plan_text
 
 WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
@@ -63,7 +64,7 @@ def main() -> None:
     for example in EXAMPLES:
         target = golden_file(example)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(as_text(digest(planner.plan_fleet(planner.load_case(example)))), encoding="utf-8")
+        target.write_text(as_golden(digest(planner.plan_fleet(planner.load_case(example)))), encoding="utf-8")
     readme = ROOT / "README.md"
     text = README_BLOCK.sub(lambda m: m[1] + readme_output(m[2]) + m[4], readme.read_text(encoding="utf-8"))
     text = REVIEW_BLOCK.sub(lambda m: m[1] + review_output(m[2]) + m[4], text)

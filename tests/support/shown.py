@@ -25,4 +25,9 @@ def plan_markdown(plan: Plan) -> str:
 
 
 def plan_csv(plan: Plan, name: str = "fleet") -> str:
-    return next(table_csv(table) for table in plan_document(plan).all_tables() if table.name == name)
+    return csv_of(plan_document(plan), name)
+
+
+def csv_of(document: Document, name: str) -> str:
+    """One table by its name."""
+    return next(table_csv(table) for table in document.all_tables() if table.name == name)

@@ -56,7 +56,7 @@ def test_a_plan_does_not_differ_from_itself(plan: Plan) -> None:
         found = diff_plans(same, same)
         assert found.same
         assert as_text(diff_document(found)) == "no change\n"
-        assert as_markdown(diff_document(found)).endswith("\n\nNo change.\n")
+        assert as_markdown(diff_document(found)).endswith("\n\n**no change**\n")
         assert found.attribution.total_usd_per_month == 0
         assert not (found.fleet or found.workloads or found.prices or found.limits or found.inputs)
 

@@ -11,14 +11,14 @@ import pytest
 import planner
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.page import as_page
-from planner.reports.what_if import what_if_csv, what_if_document, what_if_json
+from planner.reports.what_if import what_if_document, what_if_json
 from planner.studies.executing.executors import InProcess
 from planner.studies.overrides import Source, grid, options_of
 from planner.studies.sweep import Sweep, sweep, swings
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 from tests.support.horizon_plans import month_usd
-from tests.support.shown import in_every_format
+from tests.support.shown import csv_of, in_every_format
 
 HOSTILE = "<b>high</b>|x"
 DEMAND = f"""\
@@ -122,7 +122,9 @@ def test_every_format_says_what_is_signed_and_owed(found: Sweep) -> None:
     assert "<b>high" not in as_page(what_if_document(found))
     rows = json.loads(what_if_json(found))
     assert rows[0]["scenarios"][1]["name"] == HOSTILE and rows[0]["commitments"][0]["first_day"] == "2027-01-01"
-    assert what_if_csv(found).startswith("run,policy.max_liability,scale demand,months,expected_cost_usd")
+    assert csv_of(what_if_document(found), "what_if").startswith(
+        "run,policy.max_liability,scale demand,months,expected_cost_usd"
+    )
 
 
 def test_the_command_plans_horizons(

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
-from planner.reports.verification import seconds
+from planner.reports.tables.verification import seconds
 from planner.verification.arrivals import HOURS
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
 from planner.verification.measuring import EDGES, Ended, Tally

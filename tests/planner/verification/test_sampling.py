@@ -18,7 +18,8 @@ from planner.plan.plan import Plan
 from planner.plan.view import PlanView
 from planner.reports.markdown import as_markdown
 from planner.reports.page import as_page
-from planner.reports.verification import coverage, headline, hour_names, verification_document
+from planner.reports.tables.verification import coverage, headline, hour_names
+from planner.reports.verification import verification_document
 from planner.verification import serving, traffic
 from planner.verification.arrivals import HOURS, MINUTES, slots_of_week
 from planner.verification.records import VerificationReport

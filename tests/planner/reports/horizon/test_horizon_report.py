@@ -7,17 +7,19 @@ import io
 from datetime import date
 
 import pytest
-from planner.reports.horizon.text import horizon_csv
 
 from planner.plan.horizon.horizon_plan import HorizonPlan, MiddlePlan
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong
-from planner.reports.horizon import horizon_document, phrases, tables
+from planner.reports import horizon_phrases as phrases
+from planner.reports.horizon import horizon_document
 from planner.reports.markdown import as_markdown
 from planner.reports.page import as_page
 from planner.reports.table import Cell, Table
+from planner.reports.tables import horizon as tables
 from planner.reports.text import as_text
 from tests.support.horizon_plans import HELD_USD_PER_H, MONTHS_OF, OFFER, PROBABILITIES, horizon_plan, worst_case_plan
+from tests.support.shown import csv_of
 
 HOURS = {"weekday": 5 / 7 * 730 / 24, "weekend": 2 / 7 * 730 / 24}
 COMMITTED = {(0, "low"): 1 + 2, (0, "high"): 1 + 2, (1, "low"): 2, (1, "high"): 2 + 3}
@@ -158,9 +160,9 @@ def test_what_else_may_have_to_be_said(change: dict[str, object], words: str) ->
 def test_csv_has_every_table_and_figures_as_they_are() -> None:
     horizon = horizon_plan()
     for name in tables.NAMES:
-        read = list(csv.DictReader(io.StringIO(horizon_csv(horizon, name))))
+        read = list(csv.DictReader(io.StringIO(csv_of(horizon_document(horizon), name))))
         assert len(read) == len(next(t for t in tables.tables_of(horizon) if t.name == name).rows)
-    (row,) = csv.DictReader(io.StringIO(horizon_csv(horizon, "sign_now")))
+    (row,) = csv.DictReader(io.StringIO(csv_of(horizon_document(horizon), "sign_now")))
     assert float(row["usd_per_month"]) == pytest.approx(2 * prices()[0] * 730)
 
 
@@ -189,7 +191,7 @@ def test_the_worst_case_is_named_wherever_it_was_minimized() -> None:
     page = as_page(horizon_document(horizon))
     assert f"<title>growth: ${high.cost_usd:,.0f} in the worst case" in page
     assert "cost least in the worst case" in page and "cost least on average" not in page
-    facts = dict(tables.about(horizon).rows)
+    facts = dict(horizon_document(horizon).facts())
     assert (facts["minimized"], facts["worst_scenario"]) == ("worst-case", "high")
     assert facts["worst_cost_usd"] == high.cost_usd
     assert "worst case minimized" not in as_text(horizon_document(horizon_plan()))
