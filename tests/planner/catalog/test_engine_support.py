@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
 from planner.reports.catalog import catalog_document
+from planner.reports.text import as_text
 from tests.support.shown import plan_csv, plan_text
 
 CATALOG = shipped_catalog()
@@ -187,5 +189,8 @@ def test_parsers_are_those_of_the_first_entry_that_fits() -> None:
 
 def test_the_catalog_shows_quantized_checkpoints_and_how_to_add_one() -> None:
     report = catalog_document("models", "llama-3.1-8b", "180d", None)
-    assert report.data["llama-3.1-8b"]["checkpoints"]["fp8"] == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
-    assert "catalog: {models: {llama-3.1-8b: {checkpoints: {fp8: ID}}}}" in report.text
+    assert (
+        json.loads(report.json())["llama-3.1-8b"]["checkpoints"]["fp8"]
+        == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
+    )
+    assert "catalog: {models: {llama-3.1-8b: {checkpoints: {fp8: ID}}}}" in as_text(report)

@@ -259,7 +259,8 @@ def test_nothing_is_said_of_what_was_not_tried(explanation: Explanation) -> None
     nothing = explanation.model_copy(update={"limits": (), "levers": (), "choices": ()})
     assert as_text(explanation_document(nothing)).count("no ") == 2
     stopped = nothing.model_copy(update={"not_tried": ("without spot",)})
-    assert as_text(explanation_document(stopped)) == "  interrupted; not tried: without spot\n"
+    _, *said = as_text(explanation_document(stopped)).splitlines()
+    assert said == ["", "  interrupted; not tried: without spot"]
 
 
 def test_one_workload_by_itself() -> None:

@@ -129,7 +129,7 @@ def test_ways_to_share_experts_differ_and_are_named(tmp_path: Path) -> None:
     each = predict_points(path)
     assert [row["parallelism"] for row in each] == ["tensor", *PARALLELISMS]
     assert [row["tpot_ms"] for row in each[1:]] == [e.at.tpot_ms for e in ways.values() if e.at]
-    assert "4 x h100, data parallel" in points_document(path).text
+    assert "4 x h100, data parallel" in as_text(points_document(path))
     path.write_text("model,gpu,gpus_per_replica,parallelism,input,output,concurrency\nqwen3-30b-a3b,h100,4,ep,1,1,1\n")
     with pytest.raises(InputError, match=r"points\.csv:2: parallelism: there is no parallelism 'ep'. Use tensor"):
         predict_points(path)
