@@ -36,6 +36,8 @@ from planner.cli.horizon import (
 from planner.io.formatting import counted
 
 if TYPE_CHECKING:
+    from planner.plan.diff_records import PlanDiff
+    from planner.plan.horizon.horizon_diff import HorizonDiff
     from planner.plan.plan import Plan
 
 verbs = typer.Typer()
@@ -167,22 +169,20 @@ def diff(
     """Show what changed between two plans, and why the cost did: demand, prices, fleet and choices."""
     from planner.plan.diff import diff_plans
     from planner.plan.horizon.horizon_diff import diff_horizons
-    from planner.reports.diff import diff_document, horizon_diff_document
+    from planner.reports.diff import diff_document
 
     horizons = [file for file in (before, after) if is_horizon(file)]
     whole = quarter is None and scenario is None
     if len(horizons) == 2 and whole:
-        of_horizons = diff_horizons(saved_horizon(before), saved_horizon(after))
-        same, document = of_horizons.same, horizon_diff_document(of_horizons)
+        changes: PlanDiff | HorizonDiff = diff_horizons(saved_horizon(before), saved_horizon(after))
     else:
         one = [
             saved_plan(file) if file not in horizons and (horizons or whole) else saved_quarter(file, quarter, scenario)
             for file in (before, after)
         ]
         changes = diff_plans(*one)
-        same, document = changes.same, diff_document(changes)
-    emit(document, Outputs(format))
-    if exit_code and not same:
+    emit(diff_document(changes), Outputs(format))
+    if exit_code and not changes.same:
         raise typer.Exit(1)
 
 

@@ -107,7 +107,6 @@ def verify(
 
     Exits with 6 where a promise is missed, with 7 where time ran out before that was known.
     """
-    from planner.reports.verification import horizon_verification_document, verification_document
     from solvers.backends.deadline import interruptions_held, limited_to
 
     outputs = Outputs(format, out, html, markdown, quiet=quiet)
@@ -116,23 +115,22 @@ def verify(
     loads = _loads(load)
     limit_s = seconds("--time-limit", time_limit)
     options = replace(_options(router, reclaim, fail, month, days, seed), most_requests=_most(most_requests))
-    served: VerificationReport | None = None
-    horizon: HorizonVerification | None = None
+    served: VerificationReport | HorizonVerification | None = None
     with interruptions_held() as held:
         with held.attempt(), limited_to(left_of(limit_s)):
             if is_horizon(file) and (quarter is None or (quarter > 1 and scenario is None)):
                 _refuse_for_several({"--log": log, "--workload": workload, "--at": at, "--month": month})
                 _refuse_for_several({"--slack": slack or None})
-                horizon = _horizon_served(file, quarter, scenario, options, loads, quiet)
+                served = _horizon_served(file, quarter, scenario, options, loads, quiet)
             else:
                 plan = saved_quarter(file, quarter, scenario)
                 options = replace(options, month=_month(file, plan, month, quarter, scenario, quiet))
                 served = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), quiet)
-        if horizon is not None:
-            emit(horizon_verification_document(horizon), outputs)
-        elif served is not None:
+        if served is not None:
+            from planner.reports.verification import verification_document
+
             emit(verification_document(served), outputs)
-    _exit(horizon or served, held)
+    _exit(served, held)
 
 
 def _exit(served: VerificationReport | HorizonVerification | None, held: Held) -> None:

@@ -16,17 +16,11 @@ SHARES = ("share", "shed", "growth per month", "quality max loss", "critical sha
 MINIMIZED = {"expected": "the expected cost", "worst-case": "the worst case"}
 
 
-def diff_document(diff: PlanDiff) -> Document:
-    return _document(diff, diff.before.name, diff.after.name, _headline(diff), _tables(diff))
-
-
-def horizon_diff_document(diff: HorizonDiff) -> Document:
-    return _document(diff, diff.before, diff.after, _horizon_headline(diff), _horizon_tables(diff))
-
-
-def _document(
-    diff: PlanDiff | HorizonDiff, before: str, after: str, headline: Iterator[str], tables: Iterator[Table]
-) -> Document:
+def diff_document(diff: PlanDiff | HorizonDiff) -> Document:
+    if isinstance(diff, PlanDiff):
+        before, after, (headline, tables) = diff.before.name, diff.after.name, (_headline(diff), _tables(diff))
+    else:
+        before, after, (headline, tables) = diff.before, diff.after, (_horizon_headline(diff), _horizon_tables(diff))
     title = f"Changes of {f'{before} → {after}' if before != after else after}"
     if diff.same:
         return Document(title, headline="no change", json=lambda: json_text(diff.as_json()))

@@ -37,7 +37,11 @@ from planner.verification.records import Verification, VerificationReport
 MOST_CARDS = 6
 
 
-def verification_document(report: VerificationReport) -> Document:
+def verification_document(served: VerificationReport | HorizonVerification) -> Document:
+    return _of_a_plan(served) if isinstance(served, VerificationReport) else _of_a_horizon(served)
+
+
+def _of_a_plan(report: VerificationReport) -> Document:
     """The answer first, then the cliff, the week and the tables of each load."""
     first, *others = report.runs
     answer = _verdict(first, report.kept)
@@ -111,7 +115,7 @@ def _hero(run: Verification, kept: bool) -> Hero:
     return Hero(big, "", lines, cards, formats=HTML)
 
 
-def horizon_verification_document(served: HorizonVerification) -> Document:
+def _of_a_horizon(served: HorizonVerification) -> Document:
     """The answer first, then the one table, then the tables of every quarter."""
     seed = served.runs[0].runs[0].seed
     said = tuple(horizon_notes(served))
@@ -155,5 +159,5 @@ def _served(served: HorizonVerification, n: int) -> Part:
     answer = "every promise kept" if report.kept else "a promise is missed"
     parts: list[Part] = []
     for run in report.runs:
-        parts += [Lines((headline(run),), tone="prose"), *(TablePart(t) for t in tables(run))]
+        parts += [Lines(((headline(run),),), tone="prose"), *(TablePart(t) for t in tables(run))]
     return Fold(f"{which}: {answer}", tuple(parts), not report.kept, key=f"run-{n}")
