@@ -207,8 +207,8 @@ def test_verify(fleetplan: Command, silent: Any, plan: Plan) -> None:
 
 def test_verify_a_horizon(fleetplan: Command, silent: Any) -> None:
     pytest.importorskip("numba")
-    served = silent(lambda: planner.verify(horizon_plan(), days=1, most_requests=100_000))
-    ran = fleetplan("verify", "horizon.json", "--days", "1", "--requests", "100k", "--format", "json")
+    served = silent(lambda: planner.verify(horizon_plan(), days=1, load=0.01))
+    ran = fleetplan("verify", "horizon.json", "--days", "1", "--load", "0.01", "--format", "json")
     assert as_saved(served) == json.loads(ran.out)
     with pytest.raises(planner.InputError, match="several quarters of the horizon would be served"):
         planner.verify("horizon.json", month=1)
