@@ -36,8 +36,8 @@ from tests.support.places import ROOT
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"
 RESULTS = ROOT / "tests" / "planner" / "performance" / "calibration"
 POLICY = ROOT / "examples" / "policies" / "production.yaml"
-SMALL = USUAL.replace("400k", "60k")
-"""few requests, so that they are served within seconds"""
+SMALL = USUAL.replace("400k}", "60k}\n    api: forbidden")
+"""hosted, with few requests, so that they are served within seconds"""
 LONGEST_REPR = 200
 LOG = "time,model,prompt_tokens,completion_tokens\n" + "".join(
     f"2026-10-{1 + hour // 24:02d}T{hour % 24:02d}:{minute:02d}:00Z,llama-3.1-8b,{900 + hour},{100 + minute}\n"
