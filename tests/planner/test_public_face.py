@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from planner.reports.tables.csv import table_csv
+from planner.reports.csv import table_csv
 
 import planner
 from planner.case.case import Case, case_from_json
