@@ -160,8 +160,9 @@ def _overview(catalog: Catalog, judge: _Staleness) -> Document:
         rows.append(Cells(data[kind], kind=kind, stale=stale if dates else None))
     return Document(
         title="Catalog",
+        bare=True,
         parts=(
-            TablePart(Table("catalog", "Catalog", columns, tuple(rows)), untitled=PLAIN),
+            TablePart(Table("catalog", "Catalog", columns, tuple(rows)), untitled=PLAIN, indent=0),
             Lines(("fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one",)),
         ),
         json=lambda: json_text(data),
@@ -185,8 +186,8 @@ def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Document:
     data = {k: e.model_dump(mode="json", exclude_none=True) | {"stale": judge.stale(e)} for k, e in whole.items()}
     return Document(
         title=f"Catalog: {kind}",
-        about=(f"{len(whole)} listed",),
-        parts=(TablePart(Table(kind, kind, columns, tuple(whole)), untitled=PLAIN),),
+        bare=True,
+        parts=(TablePart(Table(kind, kind, columns, tuple(whole)), untitled=PLAIN, indent=0),),
         json=lambda: json_text(data),
     )
 
@@ -246,7 +247,7 @@ def added_model_document(entry: ModelEntry, published_b: float | None) -> Docume
     }  # fmt: skip
     return Document(
         title=entry.key,
-        about=("a new model",),
-        parts=(TablePart(table, untitled=PLAIN), Lines((model.notes,) if model.notes else ())),
+        bare=True,
+        parts=(TablePart(table, untitled=PLAIN, indent=0), Lines((model.notes,) if model.notes else ())),
         json=lambda: json_text(data),
     )

@@ -150,6 +150,8 @@ class Document:
     """what is said beside the title"""
     headline: str = ""
     """the answer in a line, in place of that: the first line of text"""
+    bare: bool = False
+    """whether text has no first line of its own, as a list that commands may read"""
     lead: Parts = ()
     """what follows without a break"""
     parts: Parts = ()

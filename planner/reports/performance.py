@@ -221,7 +221,7 @@ def points_document(path: Path, catalog: Catalog | None = None) -> Document:
     )
     return Document(
         title="Predictions",
-        headline=f"{counted(len(predictions), 'row')} of {path.name}",
-        parts=(TablePart(Table("points", "Predictions", columns, tuple(predictions)), untitled=TEXT),),
+        bare=True,
+        parts=(TablePart(Table("points", "Predictions", columns, tuple(predictions)), untitled=TEXT, indent=0),),
         json=lambda: json_text({"points": predictions}),
     )

@@ -32,8 +32,9 @@ def as_text(document: Document, color: bool = False, seconds: float | None = Non
     """The document, a blank line between its parts; `seconds` is how long it took to make, where that is known."""
     first = document.headline or "   ".join((document.title, *document.about))
     first += f" in {seconds:.1f} s" if seconds is not None else ""
-    lead = [escaped(first), *(line for part in made(document.lead, "text") for line in _lines(part, color))]
-    return paragraphs([lead, *_blocks(document.parts, color)])
+    lead = [line for part in made(document.lead, "text") for line in _lines(part, color)]
+    head = [] if document.bare else [escaped(first)]
+    return paragraphs([[*head, *lead], *_blocks(document.parts, color)])
 
 
 def _blocks(parts: Parts, color: bool) -> Iterator[list[str]]:

@@ -144,10 +144,9 @@ def demand_document(measured: Measured) -> Document:
     )
     note = "'-': the log is too short or too coarse to tell"
     table = Table("measured", "measured", columns, tuple(measured.workloads), (note,))
-    rows = counted(measured.ledger.rows, "row")
     return Document(
         title="What the logs say",
-        about=(f"{rows}, {counted(len(measured.workloads), 'workload')}",),
+        bare=True,
         parts=(TablePart(table, untitled=PLAIN),),
         json=lambda: json_text(_measured(measured, table)),
     )

@@ -104,6 +104,7 @@ def test_an_alarm_is_red_where_colours_are_shown_and_only_there() -> None:
 def test_how_long_it_took_is_said_in_a_terminal() -> None:
     assert as_text(document(), seconds=1.23).splitlines()[0] == "chat   3 rows   proved in 1.2 s"
     assert as_text(Document("t", headline="the answer")).splitlines() == ["the answer"]
+    assert as_text(Document("t", bare=True, parts=(Lines(("first",)),))) == "  first\n"
 
 
 def test_nothing_that_a_user_wrote_acts() -> None:
