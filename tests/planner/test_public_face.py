@@ -17,12 +17,12 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from planner.reports.csv import table_csv
 
 import planner
 from planner.case.case import Case, case_from_json
 from planner.io.result import Result
 from planner.plan.plan import Plan
+from planner.reports.csv import table_csv
 from planner.reports.results import VIEWS
 from planner.reports.tables.plan import tables_of
 from planner.studies.overrides import Scenario, Source, options_of
