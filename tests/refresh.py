@@ -14,13 +14,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from planner.case.demand.starter import make_demand_schema
-from planner.reports.review import review_text
-from planner.reports.terminal import render
+from planner.reports.review import review_document
+from planner.reports.text import as_text
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 from tests.support import bill_data, review_data, rules_of_thumb
-from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
+from tests.support.golden_plans import EXAMPLES, ROOT, digest, golden_file
+from tests.support.golden_plans import as_text as as_golden
 from tests.support.shared_plans import example_plan
+from tests.support.shown import plan_text
 
 WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
@@ -37,14 +39,16 @@ REVIEW_SHOWN = (
 
 def review_output(example: str) -> str:
     """The headline and the tables that the README shows."""
-    first, *others = review_text(review_fleet(read_review(ROOT / example)).review).rstrip("\n").split("\n\n")
+    first, *others = (
+        as_text(review_document(review_fleet(read_review(ROOT / example)).review)).rstrip("\n").split("\n\n")
+    )
     return "\n\n".join([first, *(part for part in others if part.strip().startswith(REVIEW_SHOWN))]) + "\n"
 
 
 def readme_output(example: str) -> str:
     """The headline and the fleet, as the README shows them."""
     plan = example_plan(example)
-    return "\n\n".join(render(plan).split("\n\n")[:2]) + "\n"
+    return "\n\n".join(plan_text(plan).split("\n\n")[:2]) + "\n"
 
 
 def what_if_output(arguments: str) -> str:
@@ -60,7 +64,7 @@ def main() -> None:
     for example in EXAMPLES:
         target = golden_file(example)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(as_text(digest(example_plan(example))), encoding="utf-8")
+        target.write_text(as_golden(digest(example_plan(example))), encoding="utf-8")
     readme = ROOT / "README.md"
     text = README_BLOCK.sub(lambda m: m[1] + readme_output(m[2]) + m[4], readme.read_text(encoding="utf-8"))
     text = REVIEW_BLOCK.sub(lambda m: m[1] + review_output(m[2]) + m[4], text)

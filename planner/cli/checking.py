@@ -13,14 +13,12 @@ from planner.cli.common import (
     PlanFile,
     Solver,
     examples,
-    in_color,
     note,
-    put,
-    put_json,
     refuse,
     search_options,
     with_what_is_left,
 )
+from planner.cli.emit import Outputs, emit
 
 if TYPE_CHECKING:
     from planner.checker.policy import Check
@@ -56,7 +54,7 @@ def check(
 
     Exit with 2 if a figure is wrong, 4 if --prove does not reach the file's bound, 5 if a rule is broken.
     """
-    from planner.reports.policy import check_markdown, check_text
+    from planner.reports.policy import check_document
     from planner.reports.progress import progress_on_stderr
     from planner.verbs.judging import check as checked_by
 
@@ -76,10 +74,7 @@ def check(
         )
     code = _exit_code(checked)
     if code or not quiet_when_ok:
-        if format is DiffFormat.json:
-            put_json(checked.as_json())
-        else:
-            put(check_markdown(checked) if format is DiffFormat.md else check_text(checked, in_color()))
+        emit(check_document(checked), Outputs(format))
     if code:
         raise typer.Exit(code)
 

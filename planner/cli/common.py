@@ -24,7 +24,6 @@ since time ran out, and no promise is missed in what was served"""
 
 if TYPE_CHECKING:
     from planner.case.case import Case
-    from planner.reports.tables.text import Report
     from solvers.search.fleet_solution import Options
 
 
@@ -70,7 +69,8 @@ HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write the repor
 FormatOption = Annotated[Format, typer.Option(help="What to print on stdout.")]
 PlanFormatOption = Annotated[PlanFormat, typer.Option(help="What to print on stdout; csv prints the table of --table.")]
 TableOption = Annotated[
-    str, typer.Option("--table", help="With --format csv: fleet, fleet_by_hour, workloads, deployments, options, ...")
+    str | None,
+    typer.Option("--table", help="With --format csv: fleet, workloads, options, ...; default: the first."),
 ]
 MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="Write a report in Markdown to this file.")]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table as a CSV file into this folder.")]
@@ -121,19 +121,6 @@ def put_json(data: Any) -> None:
     import json
 
     put(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-
-
-def put_made(text: str, report: Report, out: Path | None, format: Format, wrote: str, quiet: bool) -> None:
-    """Write a file that was made and say what it holds; without a name for it, it goes to stdout itself."""
-    from planner.io.files import write_whole
-
-    if out is not None:
-        write_whole(out, text)
-        note(wrote, quiet)
-    if format is Format.json:
-        put_json(report.data)
-    else:
-        put(text if out is None else report.text)
 
 
 def note(text: str, quiet: bool = False) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, put_made
+from planner.cli.common import Format, FormatOption, examples, note
+from planner.cli.emit import emit_made
 
 verbs = typer.Typer()
 
@@ -79,4 +80,4 @@ def demand(
     )
     for line in made.notes:
         note(line, quiet)
-    put_made(made.text, made.report, out, format, f"wrote {out}", quiet)
+    emit_made(made.text, made.document, out, format, f"wrote {out}", quiet)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, put, put_json, refuse, seconds
+from planner.cli.common import Format, FormatOption, examples, note, refuse, seconds
+from planner.cli.emit import Outputs, emit
 
 verbs = typer.Typer()
 WAYS = "tensor, expert or data"
@@ -23,16 +24,13 @@ def accuracy(
     format: FormatOption = Format.table,
 ) -> None:
     """Score the performance model on measured points: errors by metric, GPU, precision, parallelism and source."""
-    from planner.io.files import check_targets, write_whole
-    from planner.reports.performance import accuracy_rows_csv, accuracy_text
+    from planner.reports.performance import accuracy_document, accuracy_rows_csv
     from planner.verbs.estimating import accuracy as scored
 
-    check_targets({"--out": out}, [points])
+    outputs = Outputs(format)
+    outputs.check([points], others={"--out": out})
     result = scored(points)
-    if out is not None:
-        write_whole(out, accuracy_rows_csv(result))
-        note(f"wrote {out}")
-    put(accuracy_text(result)) if format is Format.table else put_json(result.as_json())
+    emit(accuracy_document(result), outputs, also=[(out, lambda: accuracy_rows_csv(result))])
 
 
 @verbs.command(
@@ -71,16 +69,15 @@ def estimate(
     format: FormatOption = Format.table,
 ) -> None:
     """Estimate one deployment: memory, latency and throughput, at a concurrency, at a rate or within an SLO."""
-    from planner.io.files import check_targets, write_whole
-    from planner.reports.performance import estimate_svg, estimate_text
+    from planner.reports.performance import estimate_document, estimate_svg
     from planner.verbs.estimating import estimate as estimate_as_asked
     from planner.verbs.estimating import estimate_points
 
+    outputs = Outputs(format)
     if points is not None:
-        report = estimate_points(points, catalog=catalog).report
-        put(report.text) if format is Format.table else put_json(report.data)
+        emit(estimate_points(points, catalog=catalog).document, outputs)
         return
-    check_targets({"--plot": plot}, [])
+    outputs.check(others={"--plot": plot})
     given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
     if model is None or gpu is None or input is None or output is None:
         missing = [option for option, value in given.items() if value is None]
@@ -91,11 +88,8 @@ def estimate(
         e2e_p95=e2e_p95, rate=rate, burstiness=burstiness, input_p50=input_p50, input_p95=input_p95,
         output_p50=output_p50, output_p95=output_p95, profile=profile, catalog=catalog,
     )  # fmt: skip
-    if plot is not None:
-        tpot_s = seconds("--tpot-p95", tpot_p95)
-        write_whole(plot, estimate_svg(result, tpot_s * 1e3 if tpot_s else None))
-        note(f"wrote {plot}")
-    put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
+    tpot_s = seconds("--tpot-p95", tpot_p95)
+    emit(estimate_document(result), outputs, also=[(plot, lambda: estimate_svg(result, tpot_s and tpot_s * 1e3))])
 
 
 @verbs.command(
@@ -130,26 +124,26 @@ def calibrate(
 
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
-    from planner.io.files import check_targets, write_whole
-    from planner.reports.performance import calibration_text, suggestions_text
+    from planner.io.files import write_whole
+    from planner.reports.performance import calibration_document, suggestions_document
     from planner.verbs.estimating import calibrate as calibrate_as_asked
     from planner.verbs.estimating import suggest_benchmarks
 
     if suggest is not None:
         if results or out:
             refuse("--suggest", "reads a plan and no results", "Run it by itself, then calibrate what was measured")
-        found = suggest_benchmarks(suggest)
-        put(suggestions_text(found.suggestions)) if format is Format.table else put_json(found.as_json())
+        emit(suggestions_document(suggest_benchmarks(suggest).suggestions), Outputs(format))
         return
     if not results:
         refuse("RESULTS", "are missing", "Give result files, or --suggest PLAN.json to see what to measure")
     if out is None:
         refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
-    check_targets({"--out": out}, results)
+    outputs = Outputs(format)
+    outputs.check(results, others={"--out": out})
     done = calibrate_as_asked(
         results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
         quantization=quantization, catalog=catalog,
     )  # fmt: skip
     write_whole(out, done.profile_text)
-    put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
+    emit(calibration_document(done), outputs)
     note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")

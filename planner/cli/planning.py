@@ -34,16 +34,9 @@ from planner.cli.common import (
     search_options,
     with_what_is_left,
 )
-from planner.cli.horizon import (
-    QuarterOption,
-    ScenarioOption,
-    checked_table,
-    exit_of_horizon,
-    put_planned,
-    refuse_for_a_horizon,
-)
-from planner.cli.horizon import csv_files as horizon_files
-from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
+from planner.cli.emit import Outputs, emit
+from planner.cli.horizon import QuarterOption, ScenarioOption, exit_of_horizon, refuse_for_a_horizon
+from planner.cli.reporting import table_names
 
 if TYPE_CHECKING:
     from planner.case.case import Case
@@ -61,7 +54,7 @@ def plan(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.")] = None,
     html: HtmlOption = None,
     format: PlanFormatOption = PlanFormat.table,
-    table: TableOption = "fleet",
+    table: TableOption = None,
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
@@ -86,7 +79,6 @@ def plan(
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
     from planner.cli.studying import kept_plans, make_plans_folder, write_steps
-    from planner.io.files import check_targets, write_whole
     from planner.plan.horizon.horizon_plan import HorizonPlan
     from planner.verbs.planning import require_numba
     from solvers.backends.deadline import OUT_OF_TIME, interruptions_held
@@ -101,15 +93,12 @@ def plan(
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
     case, read = case_in_time(case_file, root, options)
+    outputs = Outputs(format, out, html, markdown, csv, xlsx, table, quiet)
     horizon = case.future is not None
     if horizon:
         refuse_for_a_horizon(case_file, {"--study": bool(asked_for_study), "--explain": explain, "--verify": verify})
-        table, study = checked_table(table), False
-    check_outputs(csv, None if horizon else format, table, xlsx)
-    into = (
-        {"--csv": horizon_files(csv)} if horizon else {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
-    )
-    check_targets({"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}, [case_file, *read], into)
+        study = False
+    outputs.check([case_file, *read], table_names(horizon), into={"--keep-plans": kept_plans(keep_plans)})
     if verify:
         require_numba()
     if keep_plans is not None and study:
@@ -118,22 +107,16 @@ def plan(
         with held.let_in():
             made = _planned(case, options, verify, study, explain, quiet, out)
         result, took = made.plan, Stopwatch.seconds()
+        if keep_plans is not None and made.steps is not None:
+            write_steps(made.steps, keep_plans, quiet)
         if isinstance(result, HorizonPlan):
-            put_planned(result, format, table, out, html, markdown, csv, xlsx, quiet)
-        else:
-            if keep_plans is not None and made.steps is not None:
-                write_steps(made.steps, keep_plans, quiet)
-            if out is not None:
-                write_whole(out, result.to_json())
-                note(f"wrote {out}", quiet)
-            write_outputs(result, markdown, csv, xlsx, quiet)
-            if html is not None:
-                write_page(html, result, made.explanation, quiet)
-            put(rendered(result, format, table, took, verbose))
-            if made.explanation is not None:
-                from planner.reports.explanation import explanation_text
+            from planner.reports.horizon import horizon_document
 
-                put("\n" + explanation_text(made.explanation))
+            emit(horizon_document(result), outputs, took)
+        else:
+            from planner.reports.plan import plan_document
+
+            emit(plan_document(result, made.explanation, verbose), outputs, took)
     stopped = made.interrupted or held.by_somebody
     if isinstance(result, HorizonPlan):
         exit_of_horizon(result, stopped, required, quiet)
@@ -159,14 +142,13 @@ def explain(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Say what each lever of a plan saves and what relaxing each limit would; every figure is a plan of its own."""
-    from planner.reports.explanation import explanation_text
+    from planner.reports.explanation import explanation_document
     from planner.reports.progress import progress_on_stderr
+    from planner.verbs.planning import explain as explain_as_asked
 
     options = search_options(solver.value, gap, time_limit)
     source = file if file.suffix.lower() == ".json" else case_in_time(file, root, options)[0]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    from planner.verbs.planning import explain as explain_as_asked
-
     with progress_on_stderr(quiet) as on_progress:
         explanation = explain_as_asked(
             source,
@@ -177,7 +159,7 @@ def explain(
             quarter=quarter,
             scenario=scenario,
         )
-    put(explanation_text(explanation)) if format is Format.table else put_json(explanation.as_json())
+    emit(explanation_document(explanation), Outputs(format))
     _exit_if_interrupted(explanation, quiet)
 
 
@@ -205,14 +187,14 @@ def validate(
     from planner.verbs.demanding import validate as validate_as_asked
 
     try:
-        report = validate_as_asked(case_file, root=root).report
+        document = validate_as_asked(case_file, root=root).document
     except InputError as error:
         if format is Format.json:
             from dataclasses import asdict
 
             put_json({"ok": False, "errors": [asdict(c) for c in error.diagnostics]})
         raise
-    put(report.text) if format is Format.table else put_json(report.data)
+    emit(document, Outputs(format))
 
 
 @verbs.command(epilog=examples("fleetplan schema > fleetplan.schema.json"))

@@ -1,10 +1,10 @@
-"""Verbs that show or pass on saved plans: report, diff, export. And what they share with `plan`: every format."""
+"""Verbs that show or pass on saved plans: report, diff, export."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,24 +13,20 @@ from planner.cli.common import (
     DiffFormat,
     MarkdownOption,
     PlanFile,
-    PlanFormat,
     ReportFormat,
     TableOption,
     XlsxOption,
     examples,
-    in_color,
     note,
     put,
-    put_json,
     refuse,
 )
-from planner.cli.horizon import QuarterOption, ScenarioOption, report_of_horizon
-from planner.cli.horizon import csv_files as horizon_files
+from planner.cli.emit import Outputs, emit
+from planner.cli.horizon import QuarterOption, ScenarioOption
 from planner.io.formatting import counted
 
 if TYPE_CHECKING:
-    from planner.explanations.records import Explanation
-    from planner.plan.plan import Plan
+    pass
 
 verbs = typer.Typer()
 EXPORT_EXAMPLES = examples(
@@ -65,7 +61,7 @@ def report(
     explanation: Annotated[
         Path | None, typer.Option(help="Show this on the page: from 'fleetplan explain PLAN.json --format json'.")
     ] = None,
-    table: TableOption = "fleet",
+    table: TableOption = None,
     starts: Annotated[
         str | None, typer.Option(metavar="DAY", help="With --format focus: first day of the quarter, as 2026-10-01.")
     ] = None,
@@ -82,8 +78,7 @@ def report(
     With --quarter, one quarter of the plan of a horizon; --out q1.json makes it a plan that every other verb reads.
     """
     from planner.explanations.records import read_explanation
-    from planner.io.files import check_targets
-    from planner.verbs.opening import is_horizon, one_quarter
+    from planner.verbs.opening import is_horizon, one_quarter, saved_horizon
     from planner.verbs.showing import first_day_of
 
     whole = quarter is None and is_horizon(file)
@@ -96,24 +91,36 @@ def report(
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
     first_day = first_day_of(starts, budget)
-    printed = None if budget or format in (None, ReportFormat.html) else PlanFormat(format.value)
-    check_outputs(csv, None if whole else printed, table, xlsx)
-    html = html or file.with_suffix(".html") if page else None
-    inputs = [file, *([explanation] if explanation else [])]
-    into = horizon_files(csv) if whole else csv_files(csv)
-    check_targets({"--html": html, "--markdown": markdown, "--xlsx": xlsx}, inputs, {"--csv": into})
+    target = html or (file.with_suffix(".html") if page else None)
+    as_json = target is not None and target.suffix.lower() == ".json"
+    printed = None if budget or format in (None, ReportFormat.html) else format
+    outputs = Outputs(
+        printed, target if as_json else None, None if as_json else target, markdown, csv, xlsx, table, quiet
+    )
+    outputs.check([file, *([explanation] if explanation else [])], table_names(whole))
     if plan is None:
-        report_of_horizon(file, printed, table, html, markdown, csv, xlsx, quiet)
+        from planner.reports.horizon import horizon_document
+
+        emit(horizon_document(saved_horizon(file)), outputs)
         return
-    if html is not None:
-        write_page(html, plan, explained, quiet)
-    write_outputs(plan, markdown, csv, xlsx, quiet)
+    from planner.reports.plan import plan_document
+
+    emit(plan_document(plan, explained, verbose), outputs)
     if first_day is not None:
-        from planner.reports.tables.bills.focus import focus_csv
+        from planner.reports.focus import focus_csv
 
         put(focus_csv(plan, first_day))
-    if printed is not None:
-        put(rendered(plan, printed, table, verbose=verbose))
+
+
+def table_names(of_a_horizon: bool) -> Sequence[str]:
+    """Names of the tables that a plan may have."""
+    if of_a_horizon:
+        from planner.reports.tables.horizon import NAMES as OF_A_HORIZON
+
+        return OF_A_HORIZON
+    from planner.reports.tables.plan import NAMES
+
+    return NAMES
 
 
 @verbs.command(
@@ -131,108 +138,13 @@ def diff(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if they differ.")] = False,
 ) -> None:
     """Show what changed between two plans, and why the cost did: demand, prices, fleet and choices."""
-    from planner.plan.diff_records import PlanDiff
-    from planner.reports.diff import diff_markdown, diff_text
-    from planner.reports.horizon.diff import horizon_diff_markdown, horizon_diff_text
+    from planner.reports.diff import diff_document
     from planner.verbs.judging import diff as diff_as_asked
 
     changes = diff_as_asked(before, after, quarter=quarter, scenario=scenario)
-    if isinstance(changes, PlanDiff):
-        _put_changes(changes, format, diff_markdown, diff_text, exit_code)
-    else:
-        _put_changes(changes, format, horizon_diff_markdown, horizon_diff_text, exit_code)
-
-
-class _Changes(Protocol):
-    @property
-    def same(self) -> bool: ...
-
-    def as_json(self) -> dict[str, Any]: ...
-
-
-C = TypeVar("C", bound=_Changes)
-
-
-def _put_changes(
-    changes: C, format: DiffFormat, markdown: Callable[[C], str], text: Callable[[C], str], exit_code: bool
-) -> None:
-    if format is DiffFormat.json:
-        put_json(changes.as_json())
-    else:
-        put(markdown(changes) if format is DiffFormat.md else text(changes))
+    emit(diff_document(changes), Outputs(format))
     if exit_code and not changes.same:
         raise typer.Exit(1)
-
-
-def rendered(
-    plan: Plan, format: PlanFormat, table: str = "fleet", seconds: float | None = None, verbose: bool = False
-) -> str:
-    """A plan as it is printed."""
-    if format is PlanFormat.json:
-        return plan.to_json()
-    if format is PlanFormat.md:
-        from planner.reports.markdown import plan_markdown
-
-        return plan_markdown(plan)
-    if format is PlanFormat.csv:
-        from planner.reports.tables.csv import plan_csv
-
-        return plan_csv(plan, table)
-    from planner.reports.studies import studies_text
-    from planner.reports.terminal import render
-
-    text = render(plan, seconds, verbose, in_color())
-    return text if plan.studies is None else text + "\n" + studies_text(plan)
-
-
-def check_outputs(csv: Path | None, format: PlanFormat | None, table: str, xlsx: Path | None) -> None:
-    """Refuse impossible outputs before long work, not after it."""
-    if xlsx is not None:
-        from planner.reports.tables.xlsx import require_openpyxl
-
-        require_openpyxl()
-    if format is PlanFormat.csv:
-        from planner.reports.tables.csv import check_table_name
-
-        check_table_name(table)
-    if csv is not None and csv.exists() and not csv.is_dir():
-        refuse(str(csv), "is a file", "Name a folder for the CSV tables")
-
-
-def csv_files(folder: Path | None) -> list[Path]:
-    """The files that --csv may write."""
-    from planner.reports.tables.plan import NAMES
-
-    return [] if folder is None else [folder / f"{name}.csv" for name in NAMES]
-
-
-def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, xlsx: Path | None, quiet: bool) -> None:
-    from planner.io.files import write_whole
-
-    if markdown is not None:
-        from planner.reports.markdown import plan_markdown
-
-        write_whole(markdown, plan_markdown(plan))
-        note(f"wrote {markdown}", quiet)
-    if csv is not None:
-        from planner.reports.tables.csv import write_csv_tables
-
-        written = write_csv_tables(plan, csv)
-        note(f"wrote {counted(len(written), 'table')} into {csv}", quiet)
-    if xlsx is not None:
-        from planner.reports.tables.xlsx import plan_xlsx
-
-        write_whole(xlsx, plan_xlsx(plan))
-        note(f"wrote {xlsx}", quiet)
-
-
-def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet: bool) -> None:
-    from planner.io.files import write_whole
-    from planner.reports.html.plan import html_report
-
-    as_json = target.suffix.lower() == ".json"
-    write_whole(target, plan.to_json() if as_json else html_report(plan, explanation))
-    note(f"wrote {target}", quiet)
 
 
 @verbs.command(epilog=EXPORT_EXAMPLES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +16,9 @@ from planner.cli.common import (
     RootOption,
     Solver,
     examples,
-    note,
-    put,
     search_options,
 )
-from planner.io.formatting import counted
+from planner.cli.emit import Content, Outputs, emit
 
 if TYPE_CHECKING:
     from planner.review.review import Reviewed
@@ -54,10 +51,10 @@ def review(
     Folders of the files to write are made where they are missing.
     """
     from planner.io.errors import input_error
-    from planner.io.files import check_targets, make_folder, write_whole
+    from planner.io.files import make_folder
     from planner.io.named_files import NamedFiles
-    from planner.reports.tables.csv import write_tables
-    from planner.reports.tables.review import NAMES, review_tables
+    from planner.reports.review import review_document
+    from planner.reports.tables.review import NAMES
     from planner.review.review_file import read_review
 
     options = search_options(solver.value, gap, time_limit)
@@ -68,18 +65,13 @@ def review(
     for target in (out, html, markdown, plan, horizon_plan):
         if target is not None:
             make_folder(target.parent)
-    targets = {"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}
-    targets["--horizon-plan"] = horizon_plan
-    tables = [] if csv is None else [csv / f"{name}.csv" for name in NAMES]
-    check_targets(targets, [file, *files.paths], {"--csv": tables})
+    outputs = Outputs(format, out, html, markdown, csv, quiet=quiet)
+    outputs.check([file, *files.paths], NAMES, {"--plan": plan, "--horizon-plan": horizon_plan})
     reviewed = _reviewed(inputs, options, quiet)
-    _write(reviewed, out, html, markdown, plan, quiet)
-    if horizon_plan is not None and reviewed.horizon_plan is not None:
-        write_whole(horizon_plan, reviewed.horizon_plan.to_json())
-        note(f"wrote {horizon_plan}", quiet)
-    if csv is not None:
-        note(f"wrote {counted(len(write_tables(review_tables(reviewed.review), csv)), 'table')} into {csv}", quiet)
-    put(_rendered(reviewed, format))
+    also: list[tuple[Path | None, Content]] = [(plan, reviewed.next_plan.to_json)]
+    if reviewed.horizon_plan is not None:
+        also.append((horizon_plan, reviewed.horizon_plan.to_json))
+    emit(review_document(reviewed.review), outputs, also=also)
 
 
 def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
@@ -89,30 +81,3 @@ def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as on_progress:
         return review_as_asked(inputs, options, on_progress)
-
-
-def _rendered(found: Reviewed, format: DiffFormat) -> str:
-    from planner.reports.review import review_markdown, review_text
-
-    if format is DiffFormat.json:
-        return found.review.to_json()
-    return review_markdown(found.review) if format is DiffFormat.md else review_text(found.review)
-
-
-def _write(
-    reviewed: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
-) -> None:
-    from planner.io.files import write_whole
-    from planner.reports.html.review import review_page
-    from planner.reports.review import review_markdown
-
-    texts: tuple[tuple[Path | None, Callable[[], str]], ...] = (
-        (out, lambda: reviewed.review.to_json()),
-        (html, lambda: review_page(reviewed.review)),
-        (markdown, lambda: review_markdown(reviewed.review)),
-        (plan, lambda: reviewed.next_plan.to_json()),
-    )
-    for target, text in texts:
-        if target is not None:
-            write_whole(target, text())
-            note(f"wrote {target}", quiet)

@@ -16,11 +16,11 @@ from planner.cli.common import (
     Solver,
     examples,
     note,
-    put,
     refuse,
     search_options,
     with_what_is_left,
 )
+from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import QuarterOption, ScenarioOption
 from planner.io.formatting import counted
 
@@ -59,9 +59,9 @@ def study(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Study a plan: what each lever saves, from which volume hosting pays (break-even), and other providers' bills."""
-    from planner.io.files import check_targets, write_whole
+    from planner.io.files import check_targets
     from planner.reports.progress import progress_on_stderr
-    from planner.reports.studies import studies_text
+    from planner.reports.studies import studies_document
     from planner.verbs.opening import is_horizon
     from planner.verbs.planning import study as study_as_asked
     from solvers.backends.deadline import interruptions_held
@@ -88,10 +88,7 @@ def study(
             )
         if keep_plans is not None:
             write_steps(studied.steps, keep_plans, quiet)
-        if out is not None:
-            write_whole(out, studied.plan.to_json())
-            note(f"wrote {out}", quiet)
-        put(studied.plan.to_json() if format is Format.json else studies_text(studied.plan))
+        emit(studies_document(studied.plan), Outputs(format, out, quiet=quiet))
     if held.by_somebody or studied.interrupted:
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)

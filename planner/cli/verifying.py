@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,11 +19,10 @@ from planner.cli.common import (
     left_of,
     note,
     parsed,
-    put,
-    put_json,
     refuse,
     seconds,
 )
+from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import QuarterOption, ScenarioOption
 
 if TYPE_CHECKING:
@@ -95,16 +92,15 @@ def verify(
 
     Exits with 6 where a promise is missed, with 7 where time ran out before that was known.
     """
-    from planner.io.files import check_targets
     from planner.verbs.planning import require_numba
     from solvers.backends.deadline import interruptions_deferred, interruptions_held, limited_to
 
-    check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
+    outputs = Outputs(format, out, html, markdown, quiet=quiet)
+    outputs.check([file, *([log] if log else [])])
     require_numba()
     loads, most = _loads(load), _most(most_requests)
     limit_s = seconds("--time-limit", time_limit)
-    targets = _Targets(format, out, html, markdown, quiet)
-    shown: _Shown | None = None
+    served: VerificationReport | HorizonVerification | None = None
     with interruptions_held() as held:
         with held.attempt(), limited_to(left_of(limit_s)):
             with interruptions_deferred():
@@ -130,61 +126,26 @@ def verify(
                     on_progress=on_progress,
                     on_note=lambda text: note(text, quiet),
                 )
-            shown = _served(served)
-        if shown is not None:
-            targets.put(shown)
-    _exit(shown, held)
+        if served is not None:
+            from planner.reports.verification import verification_document
+
+            emit(verification_document(served), outputs)
+    _exit(served, held)
 
 
-def _exit(shown: _Shown | None, held: Held) -> None:
+def _exit(served: VerificationReport | HorizonVerification | None, held: Held) -> None:
     """Exit as the work ended."""
     from solvers.backends.deadline import INTERRUPTED, why_stopped
 
-    stopped = shown.report.stopped if shown is not None else why_stopped(held.came[0])
-    if shown is None:
+    stopped = served.stopped if served is not None else why_stopped(held.came[0])
+    if served is None:
         note(f"nothing was served: {stopped} first")
     if stopped == INTERRUPTED or held.by_somebody:
         raise typer.Exit(130)
-    if shown is not None and not shown.report.kept:
+    if served is not None and not served.kept:
         raise typer.Exit(MISSED)
     if stopped is not None:
         raise typer.Exit(NOT_SERVED)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """What was served, and how it is shown."""
-
-    report: VerificationReport | HorizonVerification
-    text: Callable[[], str]
-    markdown: Callable[[], str]
-    page: Callable[[], str]
-
-
-@dataclass(frozen=True)
-class _Targets:
-    """Where what was served goes."""
-
-    format: DiffFormat
-    out: Path | None
-    html: Path | None
-    markdown: Path | None
-    quiet: bool
-
-    def put(self, shown: _Shown) -> None:
-        from planner.io.files import write_whole
-
-        def as_json() -> str:
-            return shown.report.model_dump_json(indent=1) + "\n"
-
-        for target, content in ((self.out, as_json), (self.markdown, shown.markdown), (self.html, shown.page)):
-            if target is not None:
-                write_whole(target, content())
-                note(f"wrote {target}", self.quiet)
-        if self.format is DiffFormat.json:
-            put_json(shown.report.model_dump(mode="json"))
-        else:
-            put(shown.markdown() if self.format is DiffFormat.md else shown.text())
 
 
 def _loads(text: str) -> list[float]:
@@ -199,26 +160,3 @@ def _most(text: str) -> int | None:
     from planner.io.units import parse_positive_whole
 
     return None if text == "all" else parsed("--requests", parse_positive_whole, text)
-
-
-def _served(served: VerificationReport | HorizonVerification) -> _Shown:
-    """What was served, and the reports of its kind."""
-    from solvers.backends.deadline import interruptions_deferred
-
-    with interruptions_deferred():
-        from planner.verification.records import VerificationReport
-
-    if isinstance(served, VerificationReport):
-        with interruptions_deferred():
-            from planner.reports.html.verification import verification_page
-            from planner.reports.verification import verification_markdown, verification_text
-        return _Shown(
-            served,
-            lambda: verification_text(served),
-            lambda: verification_markdown(served),
-            lambda: verification_page(served),
-        )
-    with interruptions_deferred():
-        from planner.reports.horizon.verification import served_markdown, served_text
-        from planner.reports.html.horizon_verification import served_page
-    return _Shown(served, lambda: served_text(served), lambda: served_markdown(served), lambda: served_page(served))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +18,13 @@ from planner.cli.common import (
     examples,
     fraction,
     note,
-    put,
     refuse,
     search_options,
 )
+from planner.cli.emit import Outputs, emit, shown
 
 if TYPE_CHECKING:
+    from planner.reports.document import Document
     from planner.studies.sweep import Sweep
 
 verbs = typer.Typer()
@@ -93,9 +95,10 @@ def what_if(
     """
     from dataclasses import replace
 
-    from planner.io.files import check_targets
     from planner.io.named_files import NamedFiles
+    from planner.reports.charts.what_if import frontier_svg
     from planner.reports.progress import progress_on_stderr
+    from planner.reports.what_if import what_if_document
     from planner.studies.overrides import Source
     from planner.studies.what_if_file import WhatIfFile, read_what_if
     from planner.verbs.planning import what_if as what_if_as_asked
@@ -113,8 +116,9 @@ def what_if(
     options = search_options(solver.value, gap or "0%", time_limit)
     if gap is None:
         options = replace(options, gap_frac=what_if_gap(source.case, has_budgets))
+    outputs = Outputs(format, html=html, quiet=quiet)
     inputs = [case_file, *([file] if file else []), *files.paths]
-    check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
+    outputs.check(inputs, others={"--out": out, "--svg": svg, "--journal": journal})
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as show:
         swept = what_if_as_asked(
@@ -134,8 +138,9 @@ def what_if(
             on_done=_progress(quiet),
             on_progress=show,
         )
-    _write(swept, out, html, svg, quiet)
-    put(_rendered(swept, format))
+    document = what_if_document(swept)
+    picture = partial(frontier_svg, swept.frontier, "Share served against cost")
+    emit(document, outputs, also=[(out, lambda: _table_file(swept, document, out)), (svg, picture)])
     _exit_code(swept, required, quiet)
 
 
@@ -156,32 +161,14 @@ def _progress(quiet: bool):  # type: ignore[no-untyped-def]
     return lambda done, total: note(f"planned {done} of {total} runs", quiet or total == 1)
 
 
-def _rendered(found: Sweep, format: PlanFormat) -> str:
-    from planner.reports import what_if as whatif
+def _table_file(found: Sweep, document: Document, out: Path | None) -> str | bytes:
+    """The table in the format that the name of its file says."""
+    suffix = out.suffix.lower()[1:] if out is not None else ""
+    if suffix == "parquet":
+        from planner.reports.what_if import what_if_parquet
 
-    texts = {
-        PlanFormat.table: whatif.what_if_text, PlanFormat.json: whatif.what_if_json,
-        PlanFormat.md: whatif.what_if_markdown, PlanFormat.csv: whatif.what_if_csv,
-    }  # fmt: skip
-    return texts[format](found)
-
-
-def _write(found: Sweep, out: Path | None, html: Path | None, svg: Path | None, quiet: bool) -> None:
-    from planner.io.files import write_whole
-    from planner.reports.html.what_if import what_if_page
-    from planner.reports.what_if import frontier_svg, write_parquet
-
-    if out is not None and out.suffix.lower() == ".parquet":
-        write_parquet(found, out)
-    elif out is not None:
-        write_whole(out, _rendered(found, PlanFormat(out.suffix.lower()[1:])))
-    if html is not None:
-        write_whole(html, what_if_page(found))
-    if svg is not None:
-        write_whole(svg, frontier_svg(found.frontier, "Share served against cost"))
-    for target in (out, html, svg):
-        if target is not None:
-            note(f"wrote {target}", quiet)
+        return what_if_parquet(found, str(out))
+    return shown(document, suffix)
 
 
 def _exit_code(found: Sweep, required: float | None, quiet: bool) -> None:

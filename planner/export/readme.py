@@ -14,8 +14,8 @@ from planner.io.errors import listed
 from planner.io.formatting import percent, span
 from planner.plan.plan import WorkloadPlan
 from planner.plan.too_long import passed_on_requests, refused_requests
-from planner.reports.tables.markdown import bullets, fenced, inline, table_markdown
-from planner.reports.tables.table import Column, Row, Table
+from planner.reports.markdown import bullets, fenced, inline, table_markdown
+from planner.reports.table import Column, Row, Table
 
 ROUTERS = {
     "least-requests": "sends each request to the replica with the fewest in flight (Envoy's LEAST_REQUEST, vLLM's "

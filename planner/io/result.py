@@ -18,7 +18,7 @@ class Result:
 
     def frames(self) -> list[str]:
         """Names of the tables of this result."""
-        return [table.name for table in self._view().tables()]
+        return [table.name for table in self._view().all_tables()]
 
     def frame(self, name: str) -> pd.DataFrame:
         """One table, with the columns and values of its CSV file."""

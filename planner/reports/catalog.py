@@ -1,7 +1,9 @@
-"""The catalog as text and data: what is known, from where, and which prices are stale."""
+"""The catalog: what is known, from where, and which prices are stale."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from typing import Any, NoReturn
 
@@ -14,25 +16,66 @@ from planner.catalog.model_config.entry import ModelEntry
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.units import parse_duration
 from planner.performance.memory import kv_growth, parameters, weight_bytes
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table, paragraphs
-from planner.reports.tables.text import Report, table_text
+from planner.reports.document import Code, Document, Lines, TablePart, json_text
+from planner.reports.table import PLAIN, Cells, Table
+from planner.reports.table import Column as C
 
-SUMMARIES = {
-    "gpus": (C("vram_gb", "vram GB", "plain"), C("gb_per_s", "GB/s", "plain"), C("fp16", "fp16 TFLOPS", "plain"),
-             C("link", "link GB/s", "plain")),
-    "offers": (C("gpus", "gpus", "plain"), C("on_demand", "on-demand $/h", ".2f"), C("spot", "spot p50", ".2f"),
-               C("reserved_1y", "1y", ".2f"), C("reserved_3y", "3y", ".2f"),
-               C("reserved_3y_upfront", "3y upfront", ".2f")),
-    "models": (C("parameters_b", "params B", "plain"), C("active_b", "active B", "plain"), C("layers", "layers", "d"),
-               C("context", "context", "d")),
-    "quantizations": (C("bits", "bits", "plain"), C("needs", "needs", "plain"), C("loss_8b", "loss 8B", ".1%"),
-                      C("loss_70b", "loss 70B", ".1%")),
-    "apis": (C("input", "$/1M in", "plain"), C("cached", "cached", "plain"), C("output", "$/1M out", "plain")),
-}  # fmt: skip
+HOURLY = ".2f"
 
 
-def catalog_report(kind: str | None, name: str | None, stale_after: str, as_of: str | None) -> Report:
+def _term(term: str) -> Callable[[Any], float | None]:
+    """The hourly price of a commitment."""
+
+    def price(entry: Any) -> float | None:
+        known = entry.prices.reserved().get(term)
+        return known and known.usd_per_h
+
+    return price
+
+
+def _losses(entry: Any) -> list[float]:
+    """Of a quantization, by size of model, on its own benchmark where it has figures for it."""
+    own = [q for q in entry.quality_loss if entry.benchmark_of(q) == entry.benchmark] or entry.quality_loss
+    cache = entry.kv_loss.loss_frac if entry.kv_loss else 0.0
+    return [q.loss_frac + cache for q in sorted(own, key=lambda q: q.min_parameters_b)]
+
+
+SUMMARIES: dict[str, tuple[C, ...]] = {
+    "gpus": (
+        C("vram_gb", "vram GB", "plain"),
+        C("gb_per_s", "GB/s", "plain", get=lambda e: e.bandwidth_gb_per_s),
+        C("fp16", "fp16 TFLOPS", "plain", get=lambda e: e.dense_tflops.get("fp16", 0)),
+        C("link", "link GB/s", "plain", get=lambda e: e.interconnect.gb_per_s),
+    ),
+    "offers": (
+        C("gpus", "gpus", "plain", get=lambda e: f"{e.gpus} x {e.gpu}"),
+        C("on_demand", "on-demand $/h", HOURLY, get=lambda e: e.prices.on_demand and e.prices.on_demand.usd_per_h),
+        C("spot", "spot p50", HOURLY, get=lambda e: e.prices.spot and e.prices.spot.p50_usd_per_h),
+        C("reserved_1y", "1y", HOURLY, get=_term("reserved-1y")),
+        C("reserved_3y", "3y", HOURLY, get=_term("reserved-3y")),
+        C("reserved_3y_upfront", "3y upfront", HOURLY, get=_term("reserved-3y-upfront")),
+    ),
+    "models": (
+        C("parameters_b", "params B", "plain"),
+        C("active_b", "active B", "plain", get=lambda e: e.active_parameters_b),
+        C("layers", "layers", "d"),
+        C("context", "context", "d", get=lambda e: e.max_context_tokens),
+    ),
+    "quantizations": (
+        C("bits", "bits", "plain", get=lambda e: e.weight_bits),
+        C("needs", "needs", "plain", get=lambda e: ", ".join(e.needed) or "none"),
+        C("loss_8b", "loss 8B", ".1%", get=lambda e: _losses(e)[0]),
+        C("loss_70b", "loss 70B", ".1%", get=lambda e: _losses(e)[-1]),
+    ),
+    "apis": (
+        C("input", "$/1M in", "plain", get=lambda e: e.tiers[0].input_usd_per_1m),
+        C("cached", "cached", "plain", get=lambda e: e.tiers[0].cached_input_usd_per_1m),
+        C("output", "$/1M out", "plain", get=lambda e: e.tiers[0].output_usd_per_1m),
+    ),
+}
+
+
+def catalog_document(kind: str | None, name: str | None, stale_after: str, as_of: str | None) -> Document:
     """An overview, a list of one kind, or one entry whole."""
     judge = _Staleness(stale_after, as_of)
     catalog = shipped_catalog()
@@ -98,15 +141,14 @@ def _price_dates(entry: Any) -> list[str]:
     return [p.date for p in prices.by_way().values() if p.date]
 
 
-def _overview(catalog: Catalog, judge: _Staleness) -> Report:
+def _overview(catalog: Catalog, judge: _Staleness) -> Document:
     columns = (
         C("kind", "kind"),
         C("entries", "entries", "d"),
         C("stale", "stale prices", "d"),
-        C("oldest", "oldest price"),
+        C("oldest_price", "oldest price"),
     )
-    rows: list[Row] = []
-    data = {}
+    rows, data = list[Cells](), dict[str, Any]()
     for kind in KINDS:
         entries = _entries(catalog, kind)
         dates = [d for e in entries.values() for d in _price_dates(e)] if kind == "offers" else []
@@ -114,51 +156,48 @@ def _overview(catalog: Catalog, judge: _Staleness) -> Report:
         if kind == "apis":
             dates = [api_prices.AS_OF.date().isoformat()]
             stale = len(entries) if judge.old(dates) else 0
-        rows.append((kind, len(entries), stale if dates else None, min(dates, default=None)))
         data[kind] = {"entries": len(entries), "stale": stale, "oldest_price": min(dates, default=None)}
-    lines = table_text(Table("catalog", "Catalog", columns, tuple(rows)), indent="")
-    return Report(paragraphs([lines, ["fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one."]]), data)
+        rows.append(Cells(data[kind], kind=kind, stale=stale if dates else None))
+    return Document(
+        title="Catalog",
+        bare=True,
+        parts=(
+            TablePart(Table("catalog", "Catalog", columns, tuple(rows)), untitled=PLAIN, indent=0),
+            Lines(("fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one",)),
+        ),
+        json=lambda: json_text(data),
+    )
 
 
-def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Report:
-    columns = (C("name", kind), *SUMMARIES.get(kind, ()), C("date", "date"), C("note", "", missing=""))
-    rows: list[Row] = []
-    data = {}
-    for key in sorted(entries):
-        entry = _whole(kind, key, entries)
-        if entry is None:
-            continue
-        dates = _price_dates(entry)
-        flag = "STALE" if judge.stale(entry) else ""
-        assumed = "assumed" if kind == "offers" and any(p.assumption for p in entry.prices.reserved().values()) else ""
-        note = " ".join(x for x in (flag, f"({assumed} reserved)" if assumed else "") if x)
-        rows.append((key, *_summary(kind, entry), max(dates, default=entry.date), note))
-        data[key] = entry.model_dump(mode="json", exclude_none=True) | {"stale": bool(flag)}
-    return Report(paragraphs([table_text(Table(kind, kind, columns, tuple(rows)), indent="")]), data)
+def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Document:
+    """Entries that are for sale or known, by name."""
+    whole = {key: entry for key in sorted(entries) if (entry := _whole(kind, key, entries)) is not None}
+
+    def column(c: C) -> C:
+        """Of the entry by this name."""
+        return replace(c, get=lambda key: c.of(whole[key]))
+
+    columns = (
+        C("name", kind, get=str),
+        *map(column, SUMMARIES.get(kind, ())),
+        C("date", "date", get=lambda key: max(_price_dates(whole[key]), default=whole[key].date)),
+        C("note", "", missing="", get=lambda key: _note(kind, whole[key], judge)),
+    )
+    data = {k: e.model_dump(mode="json", exclude_none=True) | {"stale": judge.stale(e)} for k, e in whole.items()}
+    return Document(
+        title=f"Catalog: {kind}",
+        bare=True,
+        parts=(TablePart(Table(kind, kind, columns, tuple(whole)), untitled=PLAIN, indent=0),),
+        json=lambda: json_text(data),
+    )
 
 
-def _summary(kind: str, e: Any) -> Row:
-    """The cells of SUMMARIES."""
-    if kind == "gpus":
-        return e.vram_gb, e.bandwidth_gb_per_s, e.dense_tflops.get("fp16", 0), e.interconnect.gb_per_s
-    if kind == "offers":
-        p = e.prices
-        committed = (p.reserved().get(term) for term in ("reserved-1y", "reserved-3y", "reserved-3y-upfront"))
-        hourly = (x and x.usd_per_h for x in committed)
-        return (f"{e.gpus} x {e.gpu}", p.on_demand and p.on_demand.usd_per_h, p.spot and p.spot.p50_usd_per_h, *hourly)
-    if kind == "models":
-        return e.parameters_b, e.active_parameters_b, e.layers, e.max_context_tokens
-    if kind == "quantizations":
-        own = [q for q in e.quality_loss if e.benchmark_of(q) == e.benchmark] or e.quality_loss
-        own = sorted(own, key=lambda q: q.min_parameters_b)
-        cache = e.kv_loss.loss_frac if e.kv_loss else 0.0
-        return e.weight_bits, ", ".join(e.needed) or "none", own[0].loss_frac + cache, own[-1].loss_frac + cache
-    if kind == "apis":
-        return e.tiers[0].input_usd_per_1m, e.tiers[0].cached_input_usd_per_1m, e.tiers[0].output_usd_per_1m
-    return ()
+def _note(kind: str, entry: Any, judge: _Staleness) -> str:
+    assumed = kind == "offers" and any(p.assumption for p in entry.prices.reserved().values())
+    return " ".join(["STALE"] * judge.stale(entry) + ["(assumed reserved)"] * assumed)
 
 
-def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Report:
+def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Document:
     if entry is None:
         _refuse(f"'{key}' has no price per token", "")
     data = entry.model_dump(mode="json", exclude_none=True)
@@ -170,10 +209,15 @@ def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Report:
     why = f"older than {judge.days:g} days" if judge.old(_price_dates(entry)) else "over a year old when it was entered"
     flag = f"  # STALE: {why}" if stale else ""
     text = yaml.safe_dump({key: data}, sort_keys=False, allow_unicode=True, width=100)
-    return Report(f"# {kind}{flag}\n{text}{advice}", {key: data | {"stale": stale}})
+    return Document(
+        title=key,
+        headline=f"# {kind}{flag}",
+        lead=(Code((text + advice).rstrip("\n"), indent=0),),
+        json=lambda: json_text({key: data | {"stale": stale}}),
+    )
 
 
-def added_model_report(entry: ModelEntry, published_b: float | None) -> Report:
+def added_model_document(entry: ModelEntry, published_b: float | None) -> Document:
     """What a new entry comes to: weights, KV cache and arithmetic."""
     model, stored = entry.model, shipped_catalog().quantizations[entry.model.native_quantization]
     kv, by_use = kv_growth(model, stored), parameters(model)
@@ -185,7 +229,7 @@ def added_model_report(entry: ModelEntry, published_b: float | None) -> Report:
     held = f"and {per_request / 1e6:,.1f} MB a request" if per_request else ""
     if model.sliding is not None:
         held += f" once its windows of {model.sliding.window_tokens:,} tokens are full"
-    rows: tuple[Row, ...] = (
+    rows = (
         ("parameters", f"{model.parameters_b:,g} B", published),
         ("active", f"{model.active_parameters_b:,g} B", "what one token passes through, embeddings included"),
         ("weights", f"{weight_bytes(model, stored) / 1e9:,.1f} GB", f"in {model.native_quantization}, as published"),
@@ -201,4 +245,9 @@ def added_model_report(entry: ModelEntry, published_b: float | None) -> Report:
         "kv_bytes_per_request": per_request, "flop_per_token": 2 * multiplied,
         "warnings": list(entry.warnings),
     }  # fmt: skip
-    return Report(paragraphs([table_text(table, indent=""), [model.notes] if model.notes else []]), data)
+    return Document(
+        title=entry.key,
+        bare=True,
+        parts=(TablePart(table, untitled=PLAIN, indent=0), Lines((model.notes,) if model.notes else ())),
+        json=lambda: json_text(data),
+    )

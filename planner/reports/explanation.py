@@ -1,4 +1,4 @@
-"""An explanation as text: why each workload is served so, what the levers save, and what the limits cost."""
+"""An explanation: why each workload is served so, what the levers save, and what the limits cost."""
 
 from __future__ import annotations
 
@@ -6,34 +6,59 @@ import re
 from collections.abc import Iterator
 
 from planner.explanations.records import Choice, Explanation, LeverValue, MarginalValue, RunnerUp, Verdict
-from planner.io.errors import escaped
 from planner.io.formatting import percent, usd, usd_small
+from planner.reports.document import Document, Group, Lines, Part, Section, TablePart, json_text
 from planner.reports.phrases import alike
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table, paragraphs
-from planner.reports.tables.text import table_text
+from planner.reports.table import HTML, PEOPLE, PLAIN, TEXT, Table
+from planner.reports.table import Column as C
 
 CLOSE_FRAC = 0.01
 """a range that is no wider than this is left out"""
 
 
-def explanation_text(explanation: Explanation) -> str:
-    choices = (_choice(explanation, choice) for choice in explanation.choices)
-    return paragraphs([*choices, _levers(explanation), _limits(explanation), _left(explanation)])
+def explanation_document(explanation: Explanation) -> Document:
+    return Document(
+        title=f"Why {explanation.name} is served this way",
+        about=(f"{usd(explanation.cost_usd_per_month)} / month",),
+        parts=(Section("Why", lambda: explanation_parts(explanation), key="why"),),
+        json=lambda: json_text(explanation.as_json()),
+    )
 
 
-def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
+def explanation_parts(explanation: Explanation) -> Iterator[Part]:
+    """Each choice, then what levers save and what limits cost."""
+    yield from (Group(tuple(_choice(explanation, choice))) for choice in explanation.choices)
+    yield from lever_parts(explanation)
+
+
+def lever_parts(explanation: Explanation) -> Iterator[Part]:
+    """What each lever saves, what one step more of each limit would, and what was not tried."""
+    tried_all = not explanation.not_tried
+    levers, limits = levers_table(explanation), limits_table(explanation)
+    if not explanation.levers and tried_all:
+        yield Lines((no_levers(explanation.workload),), tone="prose", formats=HTML)
+        yield Lines((no_levers(explanation.workload),), formats=PLAIN)
+    yield TablePart(levers, untitled=TEXT)
+    if not explanation.limits and tried_all:
+        yield Lines(("there is no limit that a step could move",), formats=PLAIN)
+    idle = Lines(tuple(idle_limits(explanation)), "would save nothing")
+    yield Group((TablePart(limits, untitled=TEXT), idle))
+    yield Lines(tuple(not_tried(explanation)))
+
+
+def _choice(explanation: Explanation, choice: Choice) -> Iterator[Part]:
     each = ", each" if len(choice.workloads) > 1 else ""
     money = f"{usd(choice.cost_usd_per_month)} / month{each}, {usd_small(choice.usd_per_1m_tokens)} / 1M tokens"
-    yield f"  {escaped(alike(choice.workloads))}: {escaped(choice.served_by)}, {money}"
     only = "the only way" if choice.ways == 1 else f"chosen among {choice.ways} ways"
-    yield f"    {only} to serve it by itself with one deployment or an API, all objectives kept"
-    yield f"    runner-up: {escaped(_runner_up(explanation, choice.runner_up))}"
-    yield from (f"    {escaped(line)}" for line in choice.binds)
-    unused = tuple((x.name, x.why) for x in choice.menu if not x.used)
-    if unused:
-        columns = (C("name", "not used"), C("why", "why not"))
-        yield from table_text(Table("menu", "Not used", columns, unused), indent="    ")
+    lines = (
+        f"{only} to serve it by itself with one deployment or an API, all objectives kept",
+        f"runner-up: {_runner_up(explanation, choice.runner_up)}",
+        *choice.binds,
+    )
+    yield Lines(lines, f"{alike(choice.workloads)}: {choice.served_by}, {money}")
+    columns = (C("name", "not used"), C("why", "why not"))
+    unused = Table("menu", "Not used", columns, tuple(x for x in choice.menu if not x.used))
+    yield TablePart(unused, untitled=PEOPLE, indent=4)
 
 
 def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
@@ -50,19 +75,14 @@ def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
     return f"{r.served_by}: {whole}, an extra cost of {amount}"
 
 
-def _levers(explanation: Explanation) -> Iterator[str]:
-    if not explanation.levers:
-        if not explanation.not_tried:
-            yield f"  {escaped(no_levers(explanation.workload))}"
-        return
-    yield from table_text(levers_table(explanation))
-
-
 def levers_table(explanation: Explanation) -> Table:
     """Tabulate the best plan without each lever, and how much more it costs."""
-    rows = tuple((_owned(x.lever, x.workload), x.cost_usd_per_month, _extra_cost(x)) for x in explanation.levers)
-    columns = (C("lever", "the best plan without"), C("usd_per_month", "$/month", "money"), C("dearer", "extra cost"))
-    return Table("levers", "What each lever saves", columns, rows)
+    columns = (
+        C("lever", "the best plan without", get=lambda x: _owned(x.lever, x.workload)),
+        C("usd_per_month", "$/month", "money", get=lambda x: x.cost_usd_per_month),
+        C("dearer", "extra cost", get=_extra_cost),
+    )
+    return Table("levers", "What each lever saves", columns, explanation.levers)
 
 
 def no_levers(workload: str | None) -> str:
@@ -78,23 +98,14 @@ def _extra_cost(lever: LeverValue) -> str:
     return f"{amount}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else amount
 
 
-def _limits(explanation: Explanation) -> Iterator[str]:
-    if not explanation.limits and not explanation.not_tried:
-        yield "  there is no limit that a step could move"
-    table = limits_table(explanation)
-    if table.rows:
-        yield from table_text(table)
-    if idle := idle_limits(explanation):
-        yield "  would save nothing"
-        yield from (f"    {escaped(step)}" for step in idle)
-
-
 def limits_table(explanation: Explanation) -> Table:
     """Steps of limits and what they save."""
-    binding = (x for x in explanation.limits if x.verdict != "nothing")
-    rows = tuple((x.step, _amount(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding)
-    columns = (C("step", "one step more of a limit"), C("saves", "saves a month"))
-    return Table("limits", "What one step more of each limit would save", columns, rows)
+    columns = (
+        C("step", "one step more of a limit"),
+        C("saves", "saves a month", get=lambda x: _amount(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)),
+    )
+    binding = tuple(x for x in explanation.limits if x.verdict != "nothing")
+    return Table("limits", "What one step more of each limit would save", columns, binding)
 
 
 def idle_limits(explanation: Explanation) -> list[str]:
@@ -110,10 +121,6 @@ def _alike_once(limits: list[MarginalValue]) -> list[str]:
         grouped.setdefault(re.sub(name, "\0", x.step, count=1), []).append(x)
     counts = ((same[0].step, len(same) - 1) for same in grouped.values())
     return [f"{step}; so for {n} other workload{'s' * (n > 1)}" if n else step for step, n in counts]
-
-
-def _left(explanation: Explanation) -> Iterator[str]:
-    yield from (f"  {escaped(line)}" for line in not_tried(explanation))
 
 
 def not_tried(explanation: Explanation) -> list[str]:

@@ -1,144 +1,167 @@
-"""A plan as Markdown, for a pull request or a wiki: the answer in a few lines, long tables folded away."""
+"""Documents, tables and text in GitHub's Markdown, in which nothing that a user wrote is taken for markup."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from planner.io.formatting import percent, tokens, usd, usd_small
-from planner.plan.plan import Plan
-from planner.plan.serve_commands import serve_commands
-from planner.plan.why_not import menu_judged
-from planner.reports import phrases
-from planner.reports.tables import plan as tables
-from planner.reports.tables.answers import to_sign, what_moves_it
-from planner.reports.tables.markdown import bullets, fenced, markdown, table_markdown, titled_markdown
-from planner.reports.tables.table import Table, paragraphs
-
-FOLDED = (
-    "deployments",
-    "options",
-    "rejected",
-    "assumptions",
-    "prices",
-    "elsewhere",
-    "quality",
-    "waterfall",
-    "volumes",
-    "crossings",
-    "providers",
+from planner.io.errors import escaped
+from planner.reports.document import (
+    Code,
+    Document,
+    Figures,
+    Fold,
+    Group,
+    Hero,
+    Items,
+    Lines,
+    Part,
+    Parts,
+    Section,
+    Sentence,
+    TablePart,
+    as_sentence,
+    capital,
+    made,
 )
+from planner.reports.table import Table
+from planner.reports.text import paragraphs
+
 MOST_ROWS = 200
 """of a table that is folded away; GitHub cuts long comments off"""
+SPECIAL = "\\`*_[]#|~$"
+ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_LIST = re.compile(r"^(\d*)([-+=.)])")
+_MENTION = re.compile(r"(?<!\w)([@#])(?=\w)")
 
 
-def plan_markdown(plan: Plan) -> str:
-    sections = (
-        _headline(plan),
-        titled_markdown(to_sign(plan)),
-        titled_markdown(what_moves_it(plan)),
-        titled_markdown(tables.fleet(plan)),
-        titled_markdown(tables.workloads(plan)),
-        _section("What binds", _binds(plan)),
-        _section("Why", _why(plan)),
-        _section("Proof", _proof(plan)),
-        _commands(plan),
-        *(_folded(t) for t in tables.tables_of(plan) if t.name in FOLDED and t.rows),
+def as_markdown(document: Document) -> str:
+    """The document: long tables folded away, pictures left out."""
+    head = [[f"# {markdown(document.title)}"]]
+    head += [[f"**{markdown(document.headline)}**"]] if document.headline else []
+    head += [[markdown(" · ".join(document.about))]] if document.about else []
+    foot = [[markdown(document.foot)]] if document.foot else []
+    return paragraphs([*head, *_blocks(document.lead), *_blocks(document.parts), *foot])
+
+
+def _blocks(parts: Parts, titled: bool = False) -> Iterator[list[str]]:
+    for part in made(parts, "markdown"):
+        yield from _block(part, titled)
+
+
+def _block(part: Part, titled: bool) -> Iterator[list[str]]:
+    """The paragraphs of one part; a table below a title needs none of its own."""
+    if isinstance(part, Lines):
+        if part.title and part.lines:
+            yield [f"## {markdown(capital(part.title))}"]
+        yield from _lines(part)
+    elif isinstance(part, Items):
+        if part.items:
+            yield [f"## {markdown(capital(part.title))}"]
+            yield [f"- **{markdown(about)}**: {markdown(text)}" for about, text in part.items]
+    elif isinstance(part, TablePart):
+        yield from _table(part, titled)
+    elif isinstance(part, Code):
+        yield fenced(part.text)
+        yield bullets(part.notes)
+    elif isinstance(part, Section):
+        yield from _blocks(part.parts)
+    elif isinstance(part, Group):
+        inside = list(_blocks(part.parts, titled or bool(part.title)))
+        yield from [[f"## {markdown(capital(part.title))}"]] if part.title and inside else []
+        yield from inside
+    elif isinstance(part, Fold):
+        yield [f"<details><summary>{_marked(part.summary)}</summary>"]
+        yield from _blocks(part.parts, titled=True)
+        yield ["</details>"]
+    elif isinstance(part, Hero):
+        yield [f"**{markdown(part.big + part.per)}**"]
+        for parts in (part.parts, part.beside, part.below):
+            yield from _blocks(parts)
+    else:
+        assert isinstance(part, Figures)
+
+
+def _lines(part: Lines) -> Iterator[list[str]]:
+    if part.tone == "note":
+        yield [f"- {_marked(line)}" for line in part.lines]
+    for line in part.lines if part.tone != "note" else ():
+        said = _marked(as_sentence(line) if isinstance(line, str) else line)
+        yield [{"notice": f"> {said}", "alarm": f"> **{said}**", "warning": f"**{said}**"}.get(part.tone, said)]
+
+
+def _marked(sentence: Sentence) -> str:
+    """A sentence with its marks."""
+    if isinstance(sentence, str):
+        return markdown(sentence)
+    strong = ("strong", "good", "bad")
+    words = (
+        inline(x) if isinstance(x, str) else f"**{inline(x.text.strip())}**" if x.kind in strong else inline(x.text)
+        for x in sentence
+        if x
     )
-    return paragraphs(sections)
+    return "".join(words)
 
 
-def _headline(plan: Plan) -> Iterator[str]:
-    b = plan.baseline
-    yield f"# {markdown(plan.name)}"
-    yield ""
-    each = f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens, {tokens(plan.tokens_per_month)} tokens / month"
-    yield f"**{markdown(usd(plan.cost_usd_per_month))} / month**, {markdown(each)}; {markdown(phrases.proof(plan))}."
-    yield ""
-    api = (
-        f"{phrases.baseline_name(plan)} would cost {usd(b.cost_usd_per_month)} / month "
-        f"({usd_small(b.usd_per_1m_tokens)} / 1M)"
-    )
-    yield f"Against an API: {markdown(api)}; the plan {markdown(phrases.saving(plan))}."
-    if held := phrases.held_sentence(plan):
-        yield ""
-        yield f"> {markdown(held)}"
-    for note in phrases.first_notes(plan):
-        yield ""
-        yield f"{markdown(note[0].upper() + note[1:])}."
-    if shed := phrases.shed_sentence(plan):
-        yield ""
-        yield f"> **{markdown(shed)}**" if phrases.sheds_much(plan) else f"> {markdown(shed)}"
-    if refused := phrases.refused_sentence(plan):
-        yield ""
-        yield f"> **{markdown(refused)}**" if phrases.refuses_much(plan) else f"> {markdown(refused)}"
-    if missing := phrases.left_out(plan):
-        yield ""
-        yield f"> {markdown(missing)}"
+def _table(part: TablePart, titled: bool) -> Iterator[list[str]]:
+    view = part.table.view("markdown")
+    if not view.records:
+        return
+    title = markdown(capital(part.title or part.table.title))
+    if part.folded:
+        yield [f"<details><summary>{title} ({len(view.records)})</summary>"]
+        yield table_markdown(replace(view, records=view.records[:MOST_ROWS]))
+        if len(view.records) > MOST_ROWS:
+            yield [f"The first {MOST_ROWS} of {len(view.records)}; the CSV tables have all of them."]
+        yield ["</details>"]
+        return
+    if not titled and "markdown" not in part.untitled:
+        yield [f"## {title}"]
+    yield table_markdown(view)
 
 
-def _binds(plan: Plan) -> Iterator[str]:
-    for pool in plan.pools:
-        for d in pool.deployments:
-            name = f"{', '.join(pool.workloads)}: {d.name}"
-            yield f"- {markdown(f'{name} is bound by {d.deployment.bound_by}, {percent(d.utilization_frac)} busy')}"
-    yield from (f"- {markdown(f'limit reached: {line}')}" for line in phrases.limits_reached(plan))
-    r = plan.if_throughput_is_off
-    if r.low_usd_per_month is not None and r.high_usd_per_month is not None:
-        ends = f"{usd(r.low_usd_per_month)} to {usd(r.high_usd_per_month)} / month"
-        yield f"- {markdown(f'if throughput is off by its own error: {ends}')}"
-
-
-def _why(plan: Plan) -> Iterator[str]:
-    """What is on the menu and not used, for workloads that see it alike once."""
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for w in plan.workloads:
-        lines = tuple(f"{x.name}: {x.why}" for x in menu_judged(plan, w.name) if not x.used)
-        alike.setdefault(lines, []).append(w.name)
-    for lines, names in alike.items():
-        if lines:
-            yield f"- {markdown(phrases.alike(names))}, not used:"
-            yield from (f"  - {markdown(line)}" for line in lines)
-
-
-def _proof(plan: Plan) -> Iterator[str]:
-    bound = "cost and penalties" if plan.penalty_usd_per_month else "cost"
-    yield markdown(
-        f"No fleet that the proof covers has {bound} below {usd(plan.bound_usd_per_month)} / month: "
-        f"{phrases.proof(plan)}, against {plan.proof.covers}."
-    )
-    yield from bullets([*plan.proof.notes, phrases.served(plan)])
-    yield ""
-    yield f"Inputs {markdown(plan.case_hash[:19])}, fleetplan {markdown(plan.fleetplan_version)}."
-
-
-def _commands(plan: Plan) -> Iterator[str]:
-    commands = serve_commands(plan)
-    if commands:
-        yield "<details><summary>How to run one replica of each deployment</summary>"
-        for c in commands:
-            yield ""
-            yield f"For {markdown(', '.join(c.workloads))}, on {markdown(c.offer)}:"
-            yield ""
-            yield from fenced(" ".join([*c.environment, c.command]))
-            yield ""
-            yield from bullets(c.notes)
-        yield ""
-        yield "</details>"
-
-
-def _section(title: str, part: Iterator[str]) -> Iterator[str]:
-    if lines := list(part):
-        yield from (f"## {title}", "", *lines)
-
-
-def _folded(table: Table) -> Iterator[str]:
+def table_markdown(table: Table) -> list[str]:
+    """The table, and its notes as a list below it."""
     view = table.view("markdown")
-    yield f"<details><summary>{markdown(table.title)} ({len(view.rows)})</summary>"
-    yield ""
-    yield from table_markdown(replace(view, rows=view.rows[:MOST_ROWS]))
-    if len(view.rows) > MOST_ROWS:
-        yield ""
-        yield f"The first {MOST_ROWS} of {len(view.rows)}; the CSV tables have all of them."
-    yield ""
-    yield "</details>"
+    lines = [_row([inline(c.title) for c in view.columns])]
+    lines.append(_row(["--:" if c.right else "---" for c in view.columns]))
+    for row in view.shown():
+        cells = zip(view.columns, row, strict=True)
+        lines.append(_row([code(x) if c.kind == "code" and x != c.missing else inline(x) for c, x in cells]))
+    return [*lines, *([""] if table.notes else []), *bullets(table.notes)]
+
+
+def bullets(lines: Iterable[str]) -> list[str]:
+    return [f"- {markdown(line)}" for line in lines]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown(text: str) -> str:
+    """Text that Markdown shows as it is, on one line, where a line may begin with it as well."""
+    return _LIST.sub(r"\1\\\2", inline(text))
+
+
+def inline(text: str) -> str:
+    """Text inside a line that Markdown shows as it is: no markup, HTML or links, and nobody is mentioned."""
+    safe = escaped(text).replace("://", ":\u200b//").replace("www.", "www\u200b.")
+    return _as_it_is(_MENTION.sub("\\1\u200b", safe))
+
+
+def code(text: str) -> str:
+    """Text as code inside a line; backticks would do, but for pipes, which end a cell of a table even there."""
+    return f"<code>{_as_it_is(escaped(text))}</code>"
+
+
+def fenced(text: str) -> list[str]:
+    """Lines of a shell, behind a fence that nothing in them can close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}sh", *(escaped(line) for line in text.split("\n")), fence]
+
+
+def _as_it_is(text: str) -> str:
+    return "".join(ENTITIES.get(c) or (f"\\{c}" if c in SPECIAL else c) for c in text)

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from planner.io.errors import escaped
+from planner.io.formatting import counted
+from planner.reports.table import TICK, Column, Format, Table
 
 CELL_LIMIT = 1000
 """characters of a user's text that a page shows; the saved plan has all of it"""
 FEW_COLUMNS = 4
 """of a table with bars, which a narrow screen shows with the bar below; wider ones scroll"""
+SHORT_CELL, LONG_CELL = 27, 45
 LONG_WORD = re.compile(r"\S{40}(?=\S)|[/@](?=\S{8})")
 """where a name may be broken: after 40 characters, or before a long part of a path"""
 
@@ -51,11 +54,6 @@ def words(text: str) -> Html:
         return text
     printable = escaped(text.strip()[:CELL_LIMIT])
     return Html("<wbr>".join(esc(part) for part in LONG_WORD.sub("\\g<0>\n", printable).split("\n")))
-
-
-def as_sentence(text: str) -> str:
-    """Text with a capital at its beginning and a full stop at its end."""
-    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def pre(text: str) -> Html:
@@ -116,3 +114,49 @@ def bar_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     kind = "bars many" if len(head) > FEW_COLUMNS else "bars"
     whole = el("table", el("thead", el("tr", *names)), el("tbody", *lines), class_=kind)
     return el("div", whole, class_="box")
+
+
+def table_html(table: Table, first: int = 30, most: int = 250, view: Format = "html") -> Html:
+    """The table in a box that scrolls by itself, and its notes; a long one shows its first rows, and others on demand:
+    `most` at most, and a remark on what is left out."""
+    chosen = table.view(view)
+    rows = [_row(chosen.columns, row) for row in chosen.shown()]
+    if len(rows) <= first + 5:
+        return join([_box(chosen, rows), notes(table.notes)])
+    rest = rows[first:most]
+    more = details(counted(len(rest), "more row"), _box(chosen, rest), notes(and_more(len(rows), most)))
+    return join([_box(chosen, rows[:first]), more, notes(table.notes)])
+
+
+def _box(table: Table, rows: Sequence[Html]) -> Html:
+    head = (el("th", c.title, scope="col", class_="n" if c.right else None) for c in table.columns)
+    whole = el("table", el("thead", el("tr", *head)), el("tbody", *rows))
+    return el("div", whole, class_="box", tabindex="0", role="region", aria_label=table.title or table.name)
+
+
+def _row(columns: Iterable[Column], row: tuple[str, ...]) -> Html:
+    """A row whose first cell begins with two blanks belongs to the one above it."""
+    cells = zip(columns, row, strict=True)
+    drawn = [_cell("td" if k else "th", c, x, "row" if k == 0 else None) for k, (c, x) in enumerate(cells)]
+    return el("tr", *drawn)
+
+
+def _cell(tag: str, column: Column, text: str, scope: str | None) -> Html:
+    kind = "n" if column.right else _width(text)
+    if scope and text.startswith("  "):
+        kind = f"in {kind or ''}".strip()
+    if scope and text.startswith(TICK):
+        inside = join([el("span", TICK, class_="tick"), words(text.removeprefix(TICK))])
+    elif column.kind == "warning" and ": " in text:
+        what, why = text.split(": ", 1)
+        inside = join([el("span", f"{what}: ", class_="warn"), words(why)])
+    else:
+        inside = words("–" if text == "-" else text)
+    return el(tag, inside, scope=scope, class_=kind)
+
+
+def _width(text: str) -> str | None:
+    """Short text stays on a line, long text keeps a width that can be read where room is scarce."""
+    if isinstance(text, Html):
+        return None
+    return "t" if len(text) > LONG_CELL else "s" if len(text) <= SHORT_CELL else None

@@ -1,45 +1,39 @@
-"""A policy check as text and as Markdown for a pull request."""
+"""A policy check: each rule with value and limit, what fails first, and what is not verified."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from planner.checker.policy.rules import Check, Rule
 from planner.checker.proof import BoundCheck
 from planner.checker.remarks import BOUND
-from planner.io.errors import escaped
-from planner.reports.tables.markdown import bullets, markdown, table_markdown
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table, paragraphs
-from planner.reports.tables.text import red, table_text
+from planner.io.formatting import counted
+from planner.reports.document import Document, Fold, Lines, Part, TablePart, json_text
+from planner.reports.table import PEOPLE, RICH, TEXT, Table
+from planner.reports.table import Column as C
 
 
-def check_text(check: Check, color: bool = False) -> str:
-    head = [escaped(line) for line in _headlines(check)]
-    notes = [f"  {escaped(note)}" for note in _notes(check)]
-    if not check.rules:
-        return paragraphs([head, notes])
-    titles, *lines = table_text(_table(check.rules, "ok", "FAILS"))
-    if color:
-        lines = [line if rule.passed else red(line) for line, rule in zip(lines, check.rules, strict=True)]
-    return paragraphs([head, [titles, *lines], notes])
+def check_document(check: Check) -> Document:
+    first, *others = _headlines(check)
+    return Document(
+        title=f"{'Policy check' if check.rules else 'Check'} of {check.plan}",
+        headline=first,
+        lead=(Lines(tuple(others)),),
+        parts=(*_rules(check), Lines(tuple(_notes(check)))),
+        json=lambda: json_text(check.as_json()),
+    )
 
 
-def check_markdown(check: Check) -> str:
-    """What fails first, whole; what holds, folded away."""
+def _rules(check: Check) -> Iterator[Part]:
+    """A terminal shows the rules in order; elsewhere come those that fail, whole, and what holds folded away."""
     failing = [rule for rule in check.rules if not rule.passed]
     kept = [rule for rule in check.rules if rule.passed]
-    sections = [[f"# {'Policy check' if check.rules else 'Check'} of {markdown(check.plan)}"]]
-    sections += [[f"**{markdown(line)}**"] for line in _headlines(check)]
-    if failing:
-        sections.append(table_markdown(_table(failing, "✅", "❌")))
-    if kept:
-        table = "\n".join(table_markdown(_table(kept, "✅", "❌")))
-        count = f"{len(kept)} rule{'s' if len(kept) > 1 else ''} kept"
-        sections.append(
-            ["<details>", f"<summary>{count}</summary>", "", table, "", "</details>"] if failing else [table]
-        )
-    return paragraphs([*sections, bullets(_notes(check))])
+    every = _table(check.rules, "ok", "FAILS")
+    alarms = frozenset(k for k, rule in enumerate(check.rules) if not rule.passed)
+    yield TablePart(every, untitled=TEXT, alarms=alarms, formats=TEXT)
+    yield TablePart(_table(failing, "✅", "❌"), untitled=PEOPLE, formats=RICH)
+    shown = TablePart(_table(kept, "✅", "❌"), untitled=PEOPLE, key="kept", formats=RICH)
+    yield Fold(f"{counted(len(kept), 'rule')} kept", (shown,), formats=RICH) if failing and kept else shown
 
 
 def _headlines(check: Check) -> list[str]:
@@ -84,12 +78,15 @@ def _notes(check: Check) -> list[str]:
 
 
 def _table(rules: Sequence[Rule], kept: str, broken: str) -> Table:
-    rows = tuple((kept if r.passed else broken, r.rule, *_figures(r), r.said, r.detail or None) for r in rules)
     columns = (
-        C("passed", ""), C("rule", "rule"), C("value", "value", "number"), C("limit", "limit", "number"),
-        C("said", "what"), C("detail", "of which"),
-    )  # fmt: skip
-    return Table("rules", "Rules", columns, rows)
+        C("passed", "", get=lambda r: kept if r.passed else broken),
+        C("rule", "rule"),
+        C("value", "value", "number", get=lambda r: _figures(r)[0]),
+        C("limit", "limit", "number", get=lambda r: _figures(r)[1]),
+        C("said", "what"),
+        C("detail", "of which", get=lambda r: r.detail or None),
+    )
+    return Table("rules", "Rules", columns, tuple(rules))
 
 
 def _figures(rule: Rule) -> tuple[str, str]:

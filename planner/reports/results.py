@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,14 @@ from planner.io.errors import did_you_mean, escaped, input_error, shortened, sho
 from planner.io.files import write_whole
 from planner.io.formatting import counted, usd
 from planner.io.result import Result
+from planner.reports.csv import table_csv
 from planner.reports.markup import el, join
-from planner.reports.tables.table import Cell, Column, Table
+from planner.reports.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from planner.reports.document import Document
 
 LONGEST = 150
 """characters of what a line says"""
@@ -29,6 +32,7 @@ ROWS_IN_A_NOTEBOOK = 30
 SUMMARY = "summary"
 """the table of single values"""
 Content = str | bytes
+Files = Mapping[str, Callable[[], Content]]
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,15 @@ class View:
     line: str
     """what it is, for people"""
     as_json: Callable[[], Any]
-    tables: Callable[[], Iterable[Table]]
-    files: Mapping[str, Callable[[], Content]] = field(default_factory=dict)
-    """what a file holds, by the ending of its name, beside JSON and workbooks"""
+    tables: Callable[[], Iterable[Table]] | None = None
+    """None: those of its JSON"""
+    files: Files = field(default_factory=dict)
+    """what a file holds, by the ending of its name, beside JSON"""
     fragment: Callable[[], str] | None = None
     """for notebooks; None: the line and the tables"""
+
+    def all_tables(self) -> Iterable[Table]:
+        return tables_of_json(self.as_json()) if self.tables is None else self.tables()
 
 
 def line_of(result: Result) -> str:
@@ -51,7 +59,7 @@ def frame_of(result: Result, name: str) -> pd.DataFrame:
     """A table as pandas has it; raises InputError where there is none of this name."""
     import pandas as pd
 
-    tables = {table.name: table for table in view_of(result).tables()}
+    tables = {table.name: table for table in view_of(result).all_tables()}
     if name not in tables:
         remedy = did_you_mean(name, tables) or f"There are {', '.join(tables)}"
         raise input_error(line_of(result), f"has no table {shown(name)}", remedy)
@@ -75,9 +83,10 @@ def json_text(view: View) -> str:
 
 
 def _workbook(view: View) -> bytes:
-    from planner.reports.tables.xlsx import tables_xlsx
+    from planner.reports.document import Document
+    from planner.reports.xlsx import as_workbook
 
-    return tables_xlsx(view.tables())
+    return as_workbook(Document(view.line, tables=view.all_tables))
 
 
 def fragment_of(result: Result) -> str:
@@ -85,9 +94,9 @@ def fragment_of(result: Result) -> str:
     view = view_of(result)
     if view.fragment is not None:
         return view.fragment()
-    from planner.reports.tables.html import table_html
+    from planner.reports.markup import table_html
 
-    tables = [table for table in view.tables() if table.rows]
+    tables = [table for table in view.all_tables() if table.rows]
     short = [table for table in tables if len(table.rows) <= ROWS_IN_A_NOTEBOOK]
     longer = ", ".join(f"{table.name} ({len(table.rows)} rows)" for table in tables if table not in short)
     parts = [el("p", el("strong", type(result).__name__), " ", line_of(result))]
@@ -158,8 +167,26 @@ def _is_figure(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _of_json(line: str, as_json: Callable[[], Any], files: Mapping[str, Callable[[], Content]] | None = None) -> View:
-    return View(line, as_json, lambda: tables_of_json(as_json()), files or {})
+def _described(
+    line: str, as_json: Callable[[], Any], document: Document, files: Files | None = None,
+    fragment: Callable[[], str] | None = None,
+) -> View:  # fmt: skip
+    """A result by its document: its tables, its page, its Markdown and its workbook."""
+    from planner.reports.markdown import as_markdown
+    from planner.reports.page import as_page
+    from planner.reports.xlsx import as_workbook
+
+    own: Files = {
+        ".html": lambda: as_page(document),
+        ".md": lambda: as_markdown(document),
+        ".xlsx": lambda: as_workbook(document),
+    }
+    return View(line, as_json, document.all_tables, {**own, **(files or {})}, fragment)
+
+
+def _as_data(line: str, as_json: Callable[[], Any], document: Document, files: Files | None = None) -> View:
+    """The same with the tables of its JSON, where those of its document are made for people."""
+    return replace(_described(line, as_json, document, files), tables=None)
 
 
 # -- kinds of results -------------------------------------------------------------------------------------
@@ -168,125 +195,82 @@ def _of_json(line: str, as_json: Callable[[], Any], files: Mapping[str, Callable
 def _case(case: Any) -> View:
     quarters = [counted(case.future.quarters, "quarter")] if case.future else []
     sizes = (counted(len(case.workloads), "workload"), counted(len(case.offers), "offer"))
-    return _of_json(", ".join([case.name, *sizes, *quarters]), case.as_json)
+    return View(", ".join([case.name, *sizes, *quarters]), case.as_json)
 
 
 def _plan(plan: Any) -> View:
     from planner.reports.html.notebook import fragment
-    from planner.reports.html.plan import html_report
-    from planner.reports.markdown import plan_markdown
     from planner.reports.phrases import proof
-    from planner.reports.tables.plan import tables_of
-    from planner.reports.tables.xlsx import plan_xlsx
+    from planner.reports.plan import plan_document
 
     cost = f"{usd(plan.cost_usd_per_month)} / month"
-    return View(
-        ", ".join([plan.name, counted(len(plan.workloads), "workload"), cost, proof(plan)]),
-        plan.as_json,
-        lambda: tables_of(plan),
-        {
-            ".html": lambda: html_report(plan),
-            ".md": lambda: plan_markdown(plan),
-            ".xlsx": lambda: plan_xlsx(plan),
-        },
-        lambda: fragment(plan),
-    )
+    line = ", ".join([plan.name, counted(len(plan.workloads), "workload"), cost, proof(plan)])
+    return _described(line, plan.as_json, plan_document(plan), fragment=lambda: fragment(plan))
 
 
 def _horizon(horizon: Any) -> View:
-    from planner.reports.horizon.tables import about, tables_of
-    from planner.reports.horizon.text import horizon_markdown
-    from planner.reports.html.horizon import horizon_page
+    from planner.reports.horizon import horizon_document
     from planner.reports.phrases import proof
-    from planner.reports.tables.xlsx import tables_xlsx
 
     case = horizon.case
     sizes = [counted(len(case.workloads), "workload"), counted(case.future.quarters, "quarter")]
     sizes.append(counted(len(horizon.scenarios), "scenario"))
-    return View(
-        ", ".join([horizon.name, *sizes, f"expected {usd(horizon.expected_cost_usd)}", proof(horizon)]),
-        horizon.as_json,
-        lambda: tables_of(horizon),
-        {
-            ".html": lambda: horizon_page(horizon),
-            ".md": lambda: horizon_markdown(horizon),
-            ".xlsx": lambda: tables_xlsx((about(horizon), *tables_of(horizon))),
-        },
-    )
+    line = ", ".join([horizon.name, *sizes, f"expected {usd(horizon.expected_cost_usd)}", proof(horizon)])
+    return _described(line, horizon.as_json, horizon_document(horizon))
 
 
 def _studied(studied: Any) -> View:
-    from planner.reports.html.plan import html_report
+    from planner.reports.plan import plan_document
 
-    view = _plan(studied.plan)
     studies = studied.plan.studies
     made = [name for name in ("waterfall", "break_even", "providers") if getattr(studies, name, None) is not None]
-    return View(
-        f"{studied.plan.name}, {', '.join(made).replace('_', '-') or 'no study'}",
-        view.as_json,
-        view.tables,
-        {**view.files, ".html": lambda: html_report(studied.plan)},
-    )
+    line = f"{studied.plan.name}, {', '.join(made).replace('_', '-') or 'no study'}"
+    return _described(line, studied.plan.as_json, plan_document(studied.plan))
 
 
 def _explanation(explanation: Any) -> View:
+    from planner.reports.explanation import explanation_document
+
     counts = [counted(len(explanation.levers), "lever"), counted(len(explanation.limits), "limit")]
-    return _of_json(", ".join([explanation.name, *counts]), explanation.as_json)
+    line = ", ".join([explanation.name, *counts])
+    return _as_data(line, explanation.as_json, explanation_document(explanation))
 
 
 def _sweep(sweep: Any) -> View:
     from planner.reports import what_if
-    from planner.reports.html.what_if import what_if_page
-
-    def tables() -> Iterator[Table]:
-        yield what_if.runs(sweep)
-        if (moved := what_if.tornado(sweep)).rows:
-            yield moved
 
     planned = sum(row["cost_usd_per_month"] is not None for row in sweep.rows)
-    return View(
+    document = what_if.what_if_document(sweep)
+    return _described(
         f"{sweep.name}, {counted(len(sweep.rows), 'row')}, {counted(planned, 'plan')}",
-        lambda: json.loads(what_if.what_if_json(sweep)),
-        tables,
-        {
-            ".html": lambda: what_if_page(sweep),
-            ".md": lambda: what_if.what_if_markdown(sweep),
-            ".csv": lambda: what_if.what_if_csv(sweep),
-            ".parquet": lambda: what_if.what_if_parquet(sweep),
-        },
+        lambda: json.loads(document.json()),
+        document,
+        {".csv": lambda: table_csv(what_if.runs(sweep)), ".parquet": lambda: what_if.what_if_parquet(sweep)},
     )
 
 
 def _verification(report: Any) -> View:
-    from planner.reports.html.verification import verification_page
-    from planner.reports.verification import verification_markdown
+    from planner.reports.verification import verification_document
 
     run = report.runs[0]
     line = f"{run.plan}, {counted(sum(r.requests for r in report.runs), 'request')}, {_kept(report)}"
-    return View(
-        line,
-        lambda: report.model_dump(mode="json"),
-        lambda: _tables_of_runs([({"load": r.load}, r) for r in report.runs]),
-        {".html": lambda: verification_page(report), ".md": lambda: verification_markdown(report)},
-    )
+    view = _described(line, lambda: report.model_dump(mode="json"), verification_document(report))
+    return replace(view, tables=lambda: _tables_of_runs([({"load": r.load}, r) for r in report.runs]))
 
 
 def _horizon_verification(served: Any) -> View:
-    from planner.reports.horizon.verification import quarters, served_markdown
-    from planner.reports.html.horizon_verification import served_page
+    from planner.reports.verification import verification_document
+
+    document = verification_document(served)
 
     def tables() -> Iterator[Table]:
-        yield quarters(served)
+        yield from document.all_tables()
         yield from _tables_of_runs(
             [({"run": n, "load": run.load}, run) for n, report in enumerate(served.runs) for run in report.runs]
         )
 
-    return View(
-        f"{served.plan}, {counted(len(served.quarters), 'quarter')} served, {_kept(served)}",
-        lambda: served.model_dump(mode="json"),
-        tables,
-        {".html": lambda: served_page(served), ".md": lambda: served_markdown(served)},
-    )
+    line = f"{served.plan}, {counted(len(served.quarters), 'quarter')} served, {_kept(served)}"
+    return replace(_described(line, lambda: served.model_dump(mode="json"), document), tables=tables)
 
 
 def _kept(served: Any) -> str:
@@ -319,69 +303,62 @@ def _reviewed(reviewed: Any) -> View:
 
 
 def _review(review: Any) -> View:
-    from planner.reports.html.review import review_page
-    from planner.reports.review import review_markdown
-    from planner.reports.tables.review import review_tables
+    from planner.reports.review import review_document
 
     line = f"{review.name}, {'as planned' if review.as_planned else 'not as planned'}"
-    return View(
-        f"{line}, {counted(len(review.decisions), 'decision')}",
-        review.as_json,
-        lambda: review_tables(review),
-        {".html": lambda: review_page(review), ".md": lambda: review_markdown(review)},
-    )
+    return _described(f"{line}, {counted(len(review.decisions), 'decision')}", review.as_json, review_document(review))
 
 
 def _diff(diff: Any) -> View:
-    from planner.reports.diff import diff_markdown
+    from planner.reports.diff import diff_document
 
     line = f"{diff.before.name} → {diff.after.name}, {usd(diff.before.cost_usd_per_month)}"
-    return _of_json(
-        f"{line} → {usd(diff.after.cost_usd_per_month)} / month", diff.as_json, {".md": lambda: diff_markdown(diff)}
-    )
+    line += f" → {usd(diff.after.cost_usd_per_month)} / month"
+    return _as_data(line, diff.as_json, diff_document(diff))
 
 
 def _horizon_diff(diff: Any) -> View:
-    from planner.reports.horizon.diff import horizon_diff_markdown
+    from planner.reports.diff import diff_document
 
     line = f"{diff.before} → {diff.after}{', no change' if diff.same else ''}"
-    return _of_json(line, diff.as_json, {".md": lambda: horizon_diff_markdown(diff)})
+    return _as_data(line, diff.as_json, diff_document(diff))
 
 
 def _check(check: Any) -> View:
-    from planner.reports.policy import check_markdown
+    from planner.reports.policy import check_document
 
     broken = sum(not rule.passed for rule in check.rules)
     parts = [check.plan, *([f"{counted(len(check.rules), 'rule')}, {broken} broken"] if check.rules else ["passed"])]
     parts += [f"bound {check.bound.verdict}"] if check.bound is not None else []
-    return _of_json(", ".join(parts), check.as_json, {".md": lambda: check_markdown(check)})
+    return _as_data(", ".join(parts), check.as_json, check_document(check))
 
 
 def _estimate(estimate: Any) -> View:
-    from planner.reports.performance import estimate_svg
+    from planner.reports.performance import estimate_document, estimate_svg
 
     line = f"{estimate.variant}, {estimate.engine}, {estimate.basis}"
-    return _of_json(line, estimate.as_json, {".svg": lambda: estimate_svg(estimate)})
+    files: Files = {".svg": lambda: estimate_svg(estimate)}
+    return _as_data(line, estimate.as_json, estimate_document(estimate), files)
 
 
 def _accuracy(accuracy: Any) -> View:
-    from planner.reports.performance import accuracy_rows, accuracy_rows_csv
+    from planner.reports.performance import accuracy_document, accuracy_rows, accuracy_rows_csv
 
-    return View(
-        f"{counted(accuracy.rows, 'row')}, {len(accuracy.scored)} scored",
-        accuracy.as_json,
-        lambda: (accuracy_rows(accuracy), *tables_of_json(accuracy.as_json())),
-        {".csv": lambda: accuracy_rows_csv(accuracy)},
-    )
+    line = f"{counted(accuracy.rows, 'row')}, {len(accuracy.scored)} scored"
+    files: Files = {".csv": lambda: accuracy_rows_csv(accuracy)}
+    view = _as_data(line, accuracy.as_json, accuracy_document(accuracy), files)
+    return replace(view, tables=lambda: (accuracy_rows(accuracy), *tables_of_json(accuracy.as_json())))
 
 
 def _calibration(done: Any) -> View:
+    from planner.reports.performance import calibration_document
+
     line = f"{counted(done.points, 'run')}, {counted(len(done.deployments), 'deployment')}"
-    return _of_json(line, done.as_json, {".yaml": lambda: str(done.profile_text)})
+    return _as_data(line, done.as_json, calibration_document(done), {".yaml": lambda: str(done.profile_text)})
 
 
 def _suggestions(found: Any) -> View:
-    return _of_json(counted(len(found.suggestions), "benchmark") + " to run", found.as_json)
+    return View(counted(len(found.suggestions), "benchmark") + " to run", found.as_json)
 
 
 def _exported(exported: Any) -> View:
@@ -394,11 +371,12 @@ def _files(files: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _answer(answer: Any) -> View:
-    return _of_json(answer.name, lambda: answer.report.data)
+    return _as_data(answer.name, answer.as_json, answer.document)
 
 
 def _made(made: Any) -> View:
-    return _of_json(made.name, lambda: made.report.data, {".yaml": lambda: made.text, ".yml": lambda: made.text})
+    files: Files = {".yaml": lambda: str(made.text), ".yml": lambda: str(made.text)}
+    return _as_data(made.name, made.as_json, made.document, files)
 
 
 VIEWS: dict[str, Callable[[Any], View]] = {

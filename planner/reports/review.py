@@ -1,63 +1,158 @@
-"""A review as text and as Markdown."""
+"""What a review says: plan against actual, hindsight, the bill, the next plan, commitments, decisions and risks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
-from planner.reports.tables.bills.bill import bill_sentences, lacking_currencies
-from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
-from planner.reports.tables.review import review_tables, signed
-from planner.reports.tables.table import paragraphs
-from planner.reports.tables.text import titled_text
+from planner.reports.document import Card, Document, Figures, Hero, Items, Lines, Mark, Part, Section, TablePart
+from planner.reports.table import HTML, PLAIN, Table
+from planner.reports.tables import review as tables
+from planner.reports.tables.bill import bill_sentences, bill_tables, lacking_currencies
+from planner.reports.tables.review import signed
 from planner.review.records import Review
 
-
-def review_text(review: Review) -> str:
-    sections: list[Iterable[str]] = [map(escaped, headline(review))]
-    for items, title in ((review.decisions, "decisions asked for"), (review.risks, "risks")):
-        if items:
-            sections.append([f"  {title}", *(escaped(f"    {s.about}: {s.text}") for s in items)])
-    if review.log_notes:
-        sections.append(["  the log", *(escaped(f"    {note}") for note in review.log_notes)])
-    return paragraphs([*sections, *map(titled_text, review_tables(review))])
-
-
-def review_markdown(review: Review) -> str:
-    _, _, *others = headline(review)
-    sections = [[f"# Review {inline(review.name)}"], [inline(_period(review))], [f"**{inline(review.verdict)}**"]]
-    sections.append(bullets(line.strip() for line in others))
-    for items, title in ((review.decisions, "Decisions asked for"), (review.risks, "Risks")):
-        if items:
-            sections += [[f"## {title}"], [f"- **{markdown(s.about)}**: {markdown(s.text)}" for s in items]]
-    if review.log_notes:
-        sections += [["## The log"], [f"- {markdown(note)}" for note in review.log_notes]]
-    return paragraphs([*sections, *map(titled_markdown, review_tables(review))])
+TRIED = (
+    "Both methods forecast the last weeks from earlier data only; the more accurate one is used. P10 and P90 come from "
+    "the weeks tried."
+)
+HELD = (
+    "The next plan is made around what is held: commitments that are there for the whole quarter serve it first, those "
+    "that lapse within it are paid until their last day. Costs of the next plan have both in them."
+)
 
 
-def headline(review: Review) -> Iterator[str]:
+def review_document(review: Review) -> Document:
+    p = review.period
+    last, after = ((f.case_hash or "")[:19] for f in (review.planned, review.next.figures))
+    span = f"{p.first_hour}h to {p.last_hour}h {p.time_zone}"
+    return Document(
+        title=f"Review {review.name}",
+        about=(f"{span}, {p.hours:,} hours of {p.log_hours:,} in the log",),
+        lead=lambda: (Lines((_verdict(review), *_headline(review)), formats=PLAIN), _answer(review)),
+        parts=(
+            Section("Decisions and risks", lambda: _decisions(review), key="decisions"),
+            Section("The quarter", lambda: _quarter(review), key="quarter"),
+            Section("The bill", lambda: _bill(review), key="bill"),
+            Section("The next plan", lambda: _next(review), key="next"),
+            Section("The log", lambda: _log(review), key="log"),
+        ),
+        foot=f"fleetplan {review.fleetplan_version}. A month is 730 hours. The last plan is {last}, the next {after}.",
+        json=review.to_json,
+        tables=lambda: tables.review_tables(review),
+    )
+
+
+def _verdict(review: Review) -> tuple[Mark]:
+    return (Mark(review.verdict, "good" if review.as_planned else "strong"),)
+
+
+def _headline(review: Review) -> Iterator[str]:
     p, a, n = review.planned, review.actual, review.next
-    yield f"{review.name}   {_period(review)}"
-    yield f"  {review.verdict}"
     basis = actual_basis(review)
-    yield f"  planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
+    yield f"planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
     if review.bill is not None:
-        yield from (f"  {sentence}" for sentence in bill_sentences(review.bill))
-    each = (usd_small(p.usd_per_1m_tokens), usd_small(a.usd_per_1m_tokens))
-    yield f"  planned {each[0]} / 1M tokens, actual {each[1]} / 1M tokens"
-    yield f"  {hindsight_sentence(review)}"
+        yield from bill_sentences(review.bill)
+    yield f"planned {usd_small(p.usd_per_1m_tokens)} / 1M tokens, actual {usd_small(a.usd_per_1m_tokens)} / 1M tokens"
+    yield hindsight_sentence(review)
     cost = n.approved_usd_per_month
     change = cost / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
     moved = "the same" if abs(change) < 0.0005 else signed(change)
     each = (f"{usd(cost)} / month ({moved})", f"{usd_small(n.approved_usd_per_1m)} / 1M tokens")
-    yield f"  to approve for the next plan: {', '.join(each)}"
-    for sentence in (*commitments_sentences(review), *savings_plan_sentences(review)):
-        yield f"  {sentence}"
+    yield f"to approve for the next plan: {', '.join(each)}"
+    yield from (*commitments_sentences(review), *savings_plan_sentences(review))
     if n.p90_approved_usd_per_month is not None:
-        yield f"  if all demand is at its P90: {usd(n.p90_approved_usd_per_month)} / month"
-    for sentence in ahead_sentences(review):
-        yield f"  {sentence}"
+        yield f"if all demand is at its P90: {usd(n.p90_approved_usd_per_month)} / month"
+    yield from ahead_sentences(review)
+
+
+def _answer(review: Review) -> Hero:
+    verdict = (Mark("The quarter went as planned.", "good"),) if review.as_planned else review.verdict
+    said = (*commitments_sentences(review), *savings_plan_sentences(review), *ahead_sentences(review))
+    lines = Lines((verdict, hindsight_sentence(review), *said), tone="prose")
+    big = usd(review.next.approved_usd_per_month)
+    return Hero(big, " / month to approve", (lines,), tuple(_cards(review)), formats=HTML)
+
+
+def _cards(review: Review) -> Iterator[Card]:
+    p, a = review.planned, review.actual
+    basis = actual_basis(review) if review.actual_basis == "bill" else "the planned fleet: no bill was given"
+    cost = a.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
+    yield Card("Planned", usd(p.cost_usd_per_month), "a month, in the last plan")
+    yield Card("Actual", usd(a.cost_usd_per_month), f"a month ({signed(cost)}), {basis}")
+    best = review.hindsight
+    if best is None:
+        yield Card("Best in hindsight", "–", "no fleet of the last plan's menu could serve the actual demand", bad=True)
+    else:
+        yield Card("Best in hindsight", usd(best.cost_usd_per_month), "a month, for actual demand, at the old prices")
+    per = f"planned {usd_small(p.usd_per_1m_tokens)}, next {usd_small(review.next.approved_usd_per_1m)}"
+    yield Card("Per 1M tokens", usd_small(a.usd_per_1m_tokens), per)
+    off = review.trend[-1].forecast_off_frac
+    yield Card("Requests", signed(off) or "0%", "against the plan, all workloads together")
+    p90 = review.next.p90_approved_usd_per_month
+    if p90 is None:
+        yield Card("Next at P90", "–", "not known: the log is too short, or no fleet can do it")
+    else:
+        yield Card("Next at P90", usd(p90), "a month, the best fleet if all demand is at its P90")
+
+
+def _decisions(review: Review) -> Iterator[Part]:
+    for key, title, items in (("asked", "decisions asked for", review.decisions), ("risks", "risks", review.risks)):
+        yield Items(title, tuple((s.about, s.text) for s in items), none="None.", key=key)
+
+
+def _table(table: Table, *remarks: str) -> Part:
+    return TablePart(table, remarks=remarks, key=f"{table.name}-table")
+
+
+def _quarter(review: Review) -> Iterator[Part]:
+    from planner.reports.charts import review as pictures
+
+    yield Figures((lambda: pictures.by_hour(review),))
+    yield _table(tables.costs(review), *_hindsight(review))
+    yield _table(tables.workloads(review))
+    yield _table(tables.capacity(review), "Load is taken to follow tokens.")
+
+
+def _hindsight(review: Review) -> Iterator[str]:
+    if review.hindsight is not None and review.hindsight.fleet:
+        yield f"in hindsight: {', '.join(review.hindsight.fleet)}"
+    if review.actual_basis != "bill":
+        yield f"actual: {review.actual_basis}"
+
+
+def _bill(review: Review) -> Iterator[Part]:
+    from planner.reports.charts import bill as pictures
+
+    bill = review.bill
+    if bill is not None:
+        yield Lines(tuple(bill_sentences(bill)), tone="prose", formats=HTML)
+        yield Figures((lambda: pictures.paid(bill), lambda: pictures.teams(bill)))
+        yield from (_table(table) for table in bill_tables(bill))
+
+
+def _next(review: Review) -> Iterator[Part]:
+    from planner.reports.charts import review as pictures
+
+    drawn = (pictures.bridge, pictures.next_demand, pictures.trend)
+    yield Figures(tuple(lambda draw=draw: draw(review) for draw in drawn))  # type: ignore[misc]
+    yield TablePart(tables.bridge(review), formats=PLAIN)
+    yield _table(tables.forecasts(review), TRIED)
+    yield from (_table(tables.ahead(review)), _table(tables.sign_now(review)))
+    yield _table(tables.commitments(review), HELD)
+    yield Lines(review.next.fleet, "The next fleet, at its busiest", key="next-fleet", formats=HTML)
+    yield TablePart(tables.trend(review), formats=PLAIN)
+
+
+def _log(review: Review) -> Iterator[Part]:
+    findings = tables.findings(review)
+    notes = review.log_notes
+    if findings.records:
+        yield TablePart(findings, key="findings-table",
+                        remarks=("Hours left out never count as hours without demand.", *notes))  # fmt: skip
+    else:
+        yield Lines(("Nothing.", *notes), "log anomalies", key="findings-table", formats=HTML)
+    yield Lines(notes, "the log", formats=PLAIN)
 
 
 def actual_basis(review: Review) -> str:
@@ -65,11 +160,6 @@ def actual_basis(review: Review) -> str:
     lacking = lacking_currencies(review.bill) if review.bill is not None else ""
     by_the_bill = f"by the bill, without {lacking}" if lacking else "by the bill"
     return by_the_bill if review.actual_basis == "bill" else review.actual_basis
-
-
-def _period(review: Review) -> str:
-    period = review.period
-    return f"{period.first_hour}h to {period.last_hour}h {period.time_zone}, {period.hours:,} hours"
 
 
 def commitments_sentences(review: Review) -> Iterator[str]:

@@ -1,54 +1,69 @@
-"""Studies of a plan as text: the savings waterfall, the break-even volume, and bills of several providers."""
+"""Studies of a plan: the savings waterfall, the break-even volume, and bills of several providers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.io.errors import escaped
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Plan
-from planner.plan.study_records import BreakEven, Crossing, ProviderBill, VolumePoint, Waterfall
+from planner.plan.study_records import BreakEven, Crossing, Studies, VolumePoint, Waterfall
+from planner.reports.document import Document, Group, Lines, Part, Section, TablePart
 from planner.reports.tables import studies as tables
-from planner.reports.tables.table import paragraphs
-from planner.reports.tables.text import table_text
 
 APART = 1.5
 """volumes that are closer to each other than this factor are not all shown"""
 BILLS_SHOWN = 12
 
 
-def studies_text(plan: Plan) -> str:
-    """Nothing where nothing was studied."""
-    if plan.studies is None:
-        return ""
-    known = plan.studies
-    return paragraphs(
-        [
-            _waterfall(known.waterfall) if known.waterfall else [],
-            _break_even(known.break_even) if known.break_even else [],
-            _providers(plan, known.providers) if known.providers else [],
-        ]
+def studies_document(plan: Plan) -> Document:
+    return Document(
+        title=plan.name,
+        about=(f"{usd(plan.cost_usd_per_month)} / month",),
+        parts=(Section("Studies", lambda: study_parts(plan), key="studies"),),
+        json=plan.to_json,
+        tables=lambda: tables.study_tables(plan),
     )
 
 
-def _waterfall(study: Waterfall) -> list[str]:
+def study_parts(plan: Plan) -> Iterator[Part]:
+    """Nothing where nothing was studied."""
+    known = plan.studies or Studies()
+    if known.waterfall:
+        yield from _waterfall(known.waterfall)
+    if known.break_even:
+        yield _break_even(known.break_even)
+    for title, some in (
+        ("everything at API providers", [b for b in known.providers if b.role != "same model"]),
+        ("some workloads at providers of their model", [b for b in known.providers if b.role == "same model"]),
+    ):
+        if some:
+            more = len(some) - BILLS_SHOWN
+            cut = Lines((f"and {more} more, all in the plan's JSON",) if more > 0 else ())
+            bills = TablePart(tables.providers(plan, some[:BILLS_SHOWN]))
+            yield Group((bills, cut), title, key="providers" if some[0].role != "same model" else "sellers")
+
+
+def _waterfall(study: Waterfall) -> Iterator[Part]:
     """Where no step was planned, nothing but the reasons."""
     table = tables.waterfall(study)
-    if not study.compares:
-        return [f"{table.title.lower()}: {escaped(note)}" for note in study.notes] if study.stopped else []
-    if study.saves_usd_per_month is not None and study.saves_frac is not None:
-        total = f"in all {usd(study.saves_usd_per_month)} / month, {percent(study.saves_frac, 1)}"
-        table = replace(table, notes=(total, *table.notes))
-    return [table.title.lower(), *table_text(table)]
+    if study.compares:
+        if study.saves_usd_per_month is not None and study.saves_frac is not None:
+            total = f"in all {usd(study.saves_usd_per_month)} / month, {percent(study.saves_frac, 1)}"
+            table = replace(table, notes=(total, *table.notes))
+        yield TablePart(table, table.title.lower())
+    elif study.stopped:
+        yield Lines(tuple(f"{table.title.lower()}: {note}" for note in study.notes))
 
 
-def _break_even(study: BreakEven) -> Iterator[str]:
-    yield escaped(f"break-even with {study.provider} {study.model}{_with_team(study)}")
-    yield from _crossings("the best plan without an API", study.crossings)
+def _break_even(study: BreakEven) -> Part:
+    ways = [("the best plan without an API", study.crossings)]
     if any(p.mixed_usd_per_month is not None for p in study.points):
-        yield from _crossings("the best plan with APIs as well", study.mixed_crossings)
-    yield from table_text(tables.volumes(study, shown_points(study)))
+        ways.append(("the best plan with APIs as well", study.mixed_crossings))
+    said = tuple(line for way, crossings in ways for line in _crossings(way, crossings))
+    title = f"break-even with {study.provider} {study.model}{_with_team(study)}"
+    volumes = TablePart(tables.volumes(study, shown_points(study)))
+    return Group((Lines(said), volumes), title, key="break-even-volumes")
 
 
 def _with_team(study: BreakEven) -> str:
@@ -58,12 +73,12 @@ def _with_team(study: BreakEven) -> str:
 
 def _crossings(way: str, crossings: tuple[Crossing, ...]) -> Iterator[str]:
     if not crossings:
-        yield f"  {way}: no crossing in the volumes looked at"
+        yield f"{way}: no crossing in the volumes looked at"
     for c in crossings:
         low, high = c.between_multiples
         what = "is cheaper" if c.cheaper_from_here == "self-hosted" else "costs more"
         yield (
-            f"  {way} {what} from {tokens(c.tokens_per_month)} tokens / month on ({c.multiple:.3g} times this demand, "
+            f"{way} {what} from {tokens(c.tokens_per_month)} tokens / month on ({c.multiple:.3g} times this demand, "
             f"{usd(c.usd_per_month)} / month; proved between {low:.4g} and {high:.4g})"
         )
 
@@ -77,17 +92,3 @@ def shown_points(study: BreakEven) -> list[VolumePoint]:
         if p.multiple == 1 or not shown or p.multiple >= APART * shown[-1].multiple:
             shown.append(p)
     return shown
-
-
-def _providers(plan: Plan, bills: tuple[ProviderBill, ...]) -> Iterator[str]:
-    """Bills of everything apart from those of some workloads."""
-    groups = (
-        ("everything at API providers", [b for b in bills if b.role != "same model"]),
-        ("some workloads at providers of their model", [b for b in bills if b.role == "same model"]),
-    )
-    for title, some in groups:
-        if some:
-            yield title
-            yield from table_text(tables.providers(plan, some[:BILLS_SHOWN]))
-        if len(some) > BILLS_SHOWN:
-            yield f"  and {len(some) - BILLS_SHOWN} more, all in the plan's JSON"

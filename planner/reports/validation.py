@@ -10,45 +10,47 @@ from planner.case.case import AMENDED, OWNED, Case, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.demand.from_logs import variation_of
 from planner.case.horizon import MONTHS_OF_A_QUARTER, requests_per_month, slots_of
-from planner.io.errors import escaped, shortened
+from planner.io.errors import shortened
 from planner.io.formatting import counted
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table
-from planner.reports.tables.text import Report, table_text
+from planner.reports.document import Document, Lines, TablePart, json_text
+from planner.reports.table import PLAIN, Table
+from planner.reports.table import Column as C
 from problems.constants import HOURS_PER_MONTH
 
 AMENDED_NAMES = {"offers": "instances and their prices", "purchase": "ways to buy", "limits": "quotas and limits"}
 """fields of a case that are called otherwise"""
-MEASURED = (
-    C("workload", "workload"),
-    C("requests", "requests", "count"),
-    C("days", "days", ".3g"),
-    C("mean_rps", "mean req/s", "number"),
-    C("busiest_hour_rps", "busiest hour", "number"),
-    C("prompt_mean_tokens", "prompt", "count"),
-    C("prompt_p95_tokens", "p95", "count"),
-    C("output_mean_tokens", "answer", "count"),
-    C("output_p95_tokens", "p95", "count"),
-    C("variation", "swings", "percent"),
-    C("burstiness", "bursts", ".3g"),
-    C("cached_frac", "cached", "percent"),
-)
 
 
-def validation_report(case: Case) -> Report:
+def validation_document(case: Case) -> Document:
     """What a valid file says, so that a reader can see whether it was understood."""
     count = len(case.workloads)
     size = f"{counted(count, 'workload')}, {counted(len(case.offers), 'instance offer')}, baseline {case.baseline}"
-    lines = [f"{case.name}: valid. {size}", *_horizon_lines(case)]
-    lines += [
-        f"  {w.name}: {_volume(case, w) or f'{_requests_per_month(case, w):,.0f} requests a month'}, "
-        f"models {', '.join(m.model for m in w.models)}, {counted(len(w.buckets), 'length bucket')}"
-        for w in case.workloads
-    ]
-    lines += [f"  assumed {a.key}: {a.value} ({a.why})" for a in case.assumptions]
-    data = {
+    return Document(
+        title=case.name,
+        headline=f"{case.name}: valid. {size}",
+        lead=(
+            Lines(
+                (
+                    *_horizon_lines(case),
+                    *(_workload_line(case, w) for w in case.workloads),
+                    *(f"assumed {a.key}: {a.value} ({a.why})" for a in case.assumptions),
+                )
+            ),
+        ),
+        json=lambda: json_text(_validation(case)),
+    )
+
+
+def _workload_line(case: Case, w: Workload) -> str:
+    volume = _volume(case, w) or f"{_requests_per_month(case, w):,.0f} requests a month"
+    models = ", ".join(m.model for m in w.models)
+    return f"{w.name}: {volume}, models {models}, {counted(len(w.buckets), 'length bucket')}"
+
+
+def _validation(case: Case) -> dict[str, Any]:
+    return {
         "ok": True,
         "name": case.name,
         "workloads": [{"name": w.name, "requests_per_month": _requests_per_month(case, w)} for w in case.workloads],
@@ -68,26 +70,25 @@ def validation_report(case: Case) -> Report:
         "assumptions": [a.model_dump() for a in case.assumptions],
         "case_hash": case.hash(),
     }
-    return Report("".join(f"{escaped(line)}\n" for line in lines), data)
 
 
 def _horizon_lines(case: Case) -> Iterator[str]:
     """The horizon, the scenarios and what is held, where the file has them."""
     future = case.future
     if future is not None:
-        yield f"  {future.quarters} quarters from {future.starts}" if future.quarters > 1 else f"  from {future.starts}"
+        yield f"{future.quarters} quarters from {future.starts}" if future.quarters > 1 else f"from {future.starts}"
         if len(future.scenarios) > 1:
             names = ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
             worst = "; the worst case is minimized, not the expected cost" if future.risk == "worst-case" else ""
-            yield f"  scenarios: {names}{worst}"
+            yield f"scenarios: {names}{worst}"
         for s in future.scenarios:
             for quarter, fields in _amended(s).items():
                 what = ", ".join(AMENDED_NAMES.get(name, name.replace("_", " ")) for name in fields) or "nothing"
-                yield f"  {s.name}: from {quarter_days(future.starts, quarter)[0]} on other than now: {what}"
+                yield f"{s.name}: from {quarter_days(future.starts, quarter)[0]} on other than now: {what}"
     for h in case.held or ():
         until = f" until {h.last_day}" if h.last_day else ""
         price = f"${h.usd_per_h:,.4g}/h{' while it runs' if h.purchase == OWNED else ''}"
-        yield f"  held: {h.instances} x {h.offer}, {h.purchase}, {price}{until}"
+        yield f"held: {h.instances} x {h.offer}, {h.purchase}, {price}{until}"
 
 
 def _amended(scenario: Scenario) -> dict[int, list[str]]:
@@ -125,46 +126,63 @@ def _by_month(w: Workload, scenario: Scenario) -> list[float]:
     return [factor * rps * 3600 * HOURS_PER_MONTH for factor in scenario.month_factors[w.name]]
 
 
-def demand_report(measured: Measured) -> Report:
+def demand_document(measured: Measured) -> Document:
     """What logs tell, one row for each workload, and all of it as data."""
-    rows, data = [], []
-    for w in measured.workloads:
-        t, lengths = w.traffic, w.traffic.lengths
-        sides = [getattr(lengths, side, None) for side in ("prompt", "output")]
-        figures: dict[str, Any] = {
-            "workload": shortened(t.name, 60) or "(all)",
-            "requests": t.total,
-            "days": w.rates.days,
-            "mean_rps": t.total / max(1.0, t.span_s),
-            "busiest_hour_rps": max(*w.rates.weekday, *w.rates.weekend) / 3600,
-        }
-        for name, side in zip(("prompt", "output"), sides, strict=True):
-            figures[f"{name}_mean_tokens"] = side.mean if side else None
-            figures[f"{name}_p95_tokens"] = side.percentiles.get(0.95) if side else None
-        figures["variation"] = variation_of(w).share
-        figures["burstiness"] = w.bursts.scv
-        figures["cached_frac"] = (
-            t.cache.cached_tokens / t.cache.prompt_tokens if t.cache and t.cache.prompt_tokens else None
-        )
-        rows.append(tuple(figures[c.key] for c in MEASURED))
-        data.append(figures | _details(w))
-    table = Table("measured", "measured", MEASURED, tuple(rows), ("'-': the log is too short or too coarse to tell",))
-    ledger = measured.ledger
-    return Report(
-        "\n".join(table_text(table)) + "\n",
-        {
-            "rows": ledger.rows,
-            "formats": dict(ledger.formats),
-            "left_out": dict(ledger.left_out),
-            "left_out_tokens": {
-                k: {"prompt": p, "output": o} for k, (p, o) in ledger.tokens_left_out.items() if p or o
-            },
-            "notes": list(ledger.notes),
-            "time_zone": measured.options.zone,
-            "workloads": data,
-            "prefix_reuse": asdict(measured.reuse) if measured.reuse else None,
-        },
+    columns = (
+        C("workload", "workload", get=lambda w: shortened(w.traffic.name, 60) or "(all)"),
+        C("requests", "requests", "count", get=lambda w: w.traffic.total),
+        C("days", "days", ".3g", get=lambda w: w.rates.days),
+        C("mean_rps", "mean req/s", "number", get=lambda w: w.traffic.total / max(1.0, w.traffic.span_s)),
+        C("busiest_hour_rps", "busiest hour", "number", get=_busiest_hour_rps),
+        C("prompt_mean_tokens", "prompt", "count", get=lambda w: _length(w, "prompt", None)),
+        C("prompt_p95_tokens", "p95", "count", get=lambda w: _length(w, "prompt", 0.95)),
+        C("output_mean_tokens", "answer", "count", get=lambda w: _length(w, "output", None)),
+        C("output_p95_tokens", "p95", "count", get=lambda w: _length(w, "output", 0.95)),
+        C("variation", "swings", "percent", get=lambda w: variation_of(w).share),
+        C("burstiness", "bursts", ".3g", get=lambda w: w.bursts.scv),
+        C("cached_frac", "cached", "percent", get=_cached_frac),
     )
+    note = "'-': the log is too short or too coarse to tell"
+    table = Table("measured", "measured", columns, tuple(measured.workloads), (note,))
+    return Document(
+        title="What the logs say",
+        bare=True,
+        parts=(TablePart(table, untitled=PLAIN),),
+        json=lambda: json_text(_measured(measured, table)),
+    )
+
+
+def _busiest_hour_rps(w: MeasuredWorkload) -> float:
+    return max(*w.rates.weekday, *w.rates.weekend) / 3600
+
+
+def _length(w: MeasuredWorkload, side: str, percentile: float | None) -> float | None:
+    """The mean or a percentile of prompts or answers; nothing where the log does not tell."""
+    known = getattr(w.traffic.lengths, side, None)
+    if not known:
+        return None
+    value: float | None = known.mean if percentile is None else known.percentiles.get(percentile)
+    return value
+
+
+def _cached_frac(w: MeasuredWorkload) -> float | None:
+    cache = w.traffic.cache
+    return cache.cached_tokens / cache.prompt_tokens if cache and cache.prompt_tokens else None
+
+
+def _measured(measured: Measured, table: Table) -> dict[str, Any]:
+    ledger, keys = measured.ledger, [c.key for c in table.columns]
+    figures = (dict(zip(keys, row, strict=True)) for row in table.rows)
+    return {
+        "rows": ledger.rows,
+        "formats": dict(ledger.formats),
+        "left_out": dict(ledger.left_out),
+        "left_out_tokens": {k: {"prompt": p, "output": o} for k, (p, o) in ledger.tokens_left_out.items() if p or o},
+        "notes": list(ledger.notes),
+        "time_zone": measured.options.zone,
+        "workloads": [row | _details(w) for row, w in zip(figures, measured.workloads, strict=True)],
+        "prefix_reuse": asdict(measured.reuse) if measured.reuse else None,
+    }
 
 
 def _details(w: MeasuredWorkload) -> dict[str, Any]:

@@ -1,22 +1,21 @@
-"""A sweep as text, Markdown, CSV, JSON, Parquet and pictures. Shares are of all requests; money is USD a month."""
+"""A sweep: every run as a row, the frontier, and what moves the cost.
+
+Shares are of all requests; money is USD a month.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from planner.io.errors import Diagnostic, InputError, escaped
-from planner.io.files import write_whole
-from planner.io.formatting import percent, tokens, usd
-from planner.reports.charts.svg import Axis, Line, line_chart
-from planner.reports.tables.csv import table_csv
-from planner.reports.tables.markdown import inline, table_markdown, titled_markdown
-from planner.reports.tables.table import DATA, EVERY, PEOPLE, Table, paragraphs
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.text import sparkline, table_text, titled_text
+from planner.io.errors import Diagnostic, InputError
+from planner.io.formatting import counted, percent, usd
+from planner.reports.document import Document, Figures, Lines, Part, Section, TablePart
+from planner.reports.table import DATA, EVERY, HTML, PEOPLE, PLAIN, TEXT, Table
+from planner.reports.table import Column as C
+from planner.reports.text import sparkline
 from planner.studies.sweep import Shape, Sweep, swings
 
 FIGURES = (
@@ -53,20 +52,61 @@ WITHOUT_BUDGETS = ("budget_usd_per_month", "next_1000_served_frac", "next_1000_r
 BAR = 30
 
 
+def what_if_document(sweep: Sweep) -> Document:
+    plans = counted(sum(row["cost_usd_per_month"] is not None for row in sweep.rows), "plan")
+    asked = f"each to be proved within {100 * sweep.gap_frac:g}% of cost + penalty"
+    return Document(
+        title=f"What if: {sweep.name}",
+        about=(f"{plans} of {len(sweep.rows)} asked for, {asked}",),
+        parts=(
+            Section("At a glance", lambda: (_pictures(sweep),), key="pictures"),
+            Section("Every run", lambda: _runs(sweep), key="runs"),
+            Section("What moves the cost", lambda: (TablePart(tornado(sweep)),), key="moves", formats=PLAIN),
+            Section("All figures", lambda: (_everything(sweep),), key="all", formats=HTML),
+        ),
+        json=lambda: what_if_json(sweep),
+        tables=lambda: (runs(sweep),),
+    )
+
+
+def _pictures(sweep: Sweep) -> Part:
+    from planner.reports.charts import what_if as pictures
+
+    spread = pictures.spread if sweep.horizon else pictures.frontier
+    return Figures((lambda: spread(sweep), lambda: pictures.tornado(sweep)))
+
+
+def _runs(sweep: Sweep) -> tuple[Part, ...]:
+    table = TablePart(replace(runs(sweep), notes=()), title="Plans", untitled=PLAIN, key="table")
+    return table, Lines(tuple(_bars(sweep)), formats=TEXT), Lines(tuple(notes(sweep)))
+
+
+def _everything(sweep: Sweep) -> Part:
+    """The columns of the CSV."""
+    whole = runs(sweep)
+    columns = tuple(replace(c, formats=EVERY) for c in whole.columns if "csv" in c.formats)
+    return TablePart(replace(whole, columns=columns, notes=()), title="As in the CSV", key="figures")
+
+
 def runs(sweep: Sweep) -> Table:
     """One row for each run and budget: its name, its inputs, its figures; people read those that fit on a screen."""
-    figures = [c for c in _figures(sweep) if sweep.budgets or c.key not in WITHOUT_BUDGETS]
     keys = _keys_for_people(sweep)
     several = not sweep.budgets or sweep.inputs or len({row["run"] for row in sweep.rows}) > 1
     columns = (
-        C("run", "run", formats=EVERY if several else DATA), *(C(name, name, formats=DATA) for name in sweep.inputs),
-        *(replace(c, formats=EVERY if c.key in keys else DATA) for c in figures), C("proof", "proof", formats=PEOPLE),
-    )  # fmt: skip
-    rows = tuple(
-        (row["run"], *(row["inputs"].get(n) for n in sweep.inputs), *(row.get(c.key) for c in figures), _proof(row))
-        for row in sweep.rows
+        C("run", "run", formats=EVERY if several else DATA),
+        *(_input(name) for name in sweep.inputs),
+        *(
+            replace(c, formats=EVERY if c.key in keys else DATA)
+            for c in _figures(sweep)
+            if sweep.budgets or c.key not in WITHOUT_BUDGETS
+        ),
+        C("proof", "proof", formats=PEOPLE, get=_proof),
     )
-    return Table("what_if", "what-if", columns, rows, tuple(notes(sweep)))
+    return Table("what_if", "what-if", columns, sweep.rows, tuple(notes(sweep)))
+
+
+def _input(name: str) -> C:
+    return C(name, name, formats=DATA, get=lambda row: row["inputs"].get(name))
 
 
 def _figures(sweep: Sweep) -> tuple[C, ...]:
@@ -96,13 +136,6 @@ def _proof(point: dict[str, Any]) -> str:
     if point["status"] == "optimal":
         return "optimal"
     return f"within {percent(point['gap_frac'], 2)}" + (" only" if point["status"] == "feasible" else "")
-
-
-def what_if_text(sweep: Sweep) -> str:
-    table = replace(runs(sweep), notes=())
-    lines = [f"  {line}" for line in notes(sweep)]
-    moved = titled_text(tornado(sweep)) if swings(sweep) else []
-    return paragraphs([[escaped(sweep.name)], table_text(table), _bars(sweep), lines, moved])
 
 
 def _bars(sweep: Sweep) -> list[str]:
@@ -163,21 +196,15 @@ def shape_text(shape: Shape) -> str:
 
 def tornado(sweep: Sweep) -> Table:
     columns = (
-        C("input", "input"), C("low_value", "cheapest at"), C("low_usd_per_month", "$/month", "money"),
-        C("high_value", "most expensive at"), C("high_usd_per_month", "$/month", "money"),
-        C("swing_usd_per_month", "moves it by", "money"), C("note", ""),
-    )  # fmt: skip
-    rows = tuple(
-        (s.input, s.low_value, s.low_usd_per_month, s.high_value, s.high_usd_per_month, s.usd_per_month,
-         "" if s.told else "within the proof gap")
-        for s in swings(sweep)
-    )  # fmt: skip
-    return Table("tornado", "what moves the cost", columns, rows)
-
-
-def what_if_markdown(sweep: Sweep) -> str:
-    moved = titled_markdown(tornado(sweep)) if swings(sweep) else []
-    return paragraphs([[f"# What if: {inline(sweep.name)}"], table_markdown(runs(sweep)), moved])
+        C("input", "input"),
+        C("low_value", "cheapest at"),
+        C("low_usd_per_month", "$/month", "money"),
+        C("high_value", "most expensive at"),
+        C("high_usd_per_month", "$/month", "money"),
+        C("swing_usd_per_month", "moves it by", "money", get=lambda s: s.usd_per_month),
+        C("note", "", get=lambda s: "" if s.told else "within the proof gap"),
+    )
+    return Table("tornado", "what moves the cost", columns, tuple(swings(sweep)))
 
 
 def what_if_json(sweep: Sweep) -> str:
@@ -191,13 +218,8 @@ def what_if_json(sweep: Sweep) -> str:
     return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def what_if_csv(sweep: Sweep) -> str:
-    return table_csv(runs(sweep))
-
-
-def what_if_parquet(sweep: Sweep, where: Path | str = "the table") -> bytes:
+def what_if_parquet(sweep: Sweep, where: str = "the table") -> bytes:
     """Needs pyarrow; an error names what was to be written."""
-    import io
 
     import pandas as pd
 
@@ -210,27 +232,5 @@ def what_if_parquet(sweep: Sweep, where: Path | str = "the table") -> bytes:
         frame.to_parquet(content, index=False)
     except ImportError:
         remedy = "pip install 'fleetplan[parquet]', or write a .csv"
-        raise InputError([Diagnostic(str(where), None, None, "", "Parquet needs pyarrow", remedy)]) from None
+        raise InputError([Diagnostic(where, None, None, "", "Parquet needs pyarrow", remedy)]) from None
     return content.getvalue()
-
-
-def write_parquet(sweep: Sweep, path: Path) -> None:
-    write_whole(path, what_if_parquet(sweep, path))
-
-
-def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:
-    """Share served against cost, a file of its own."""
-    known = [p for p in points if p["served_frac"] is not None]
-    lines = [_line("served", known, "served_frac")]
-    if any(p["api_frac"] for p in known):
-        lines.append(_line("of it by the API", known, "api_frac"))
-    money = Axis("cost, $ / month", written=lambda v: f"${tokens(v)}")
-    return line_chart(title, lines, money, Axis("share of requests", written=lambda v: f"{100 * v:.0f}%"))
-
-
-def _line(name: str, points: Sequence[dict[str, Any]], key: str) -> Line:
-    labels = [
-        f"{name} {percent(p[key])} at {usd(p['cost_usd_per_month'])}, budget {usd(p['budget_usd_per_month'])}"
-        for p in points
-    ]
-    return Line(name, [p["cost_usd_per_month"] for p in points], [p[key] for p in points], labels)

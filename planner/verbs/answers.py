@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.io.result import Result
 
 if TYPE_CHECKING:
-    from planner.reports.tables.text import Report
+    from planner.reports.document import Document
 
 
 @dataclass(frozen=True, repr=False)
@@ -17,11 +18,10 @@ class Answer(Result):
 
     name: str
     """what it is about"""
-    report: Report
-    """as text and as data"""
+    document: Document
 
     def as_json(self) -> Any:
-        return self.report.data
+        return json.loads(self.document.json())
 
 
 @dataclass(frozen=True, repr=False)

@@ -36,11 +36,11 @@ def catalog_entries(
     `name` is an entry, or part of the names to list. Prices older than `stale_after` on the day `as_of` (today) are
     flagged.
     """
-    from planner.reports.catalog import catalog_report
+    from planner.reports.catalog import catalog_document
 
     day = as_of.isoformat() if isinstance(as_of, date) else as_of
     what = " ".join(["catalog", *(part for part in (kind, name) if part)])
-    return Answer(what, catalog_report(kind, name, stale_after, day))
+    return Answer(what, catalog_document(kind, name, stale_after, day))
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,12 +67,12 @@ def add_model(
     leaves open. The text is a new catalog file, or that of `into` with the entry added; nothing is written before
     `.save("models.yaml")`.
     """
-    from planner.reports.catalog import added_model_report
+    from planner.reports.catalog import added_model_document
 
     published = None if parameters is None else _parameters(parameters) / 1e9
     entry = make_entry(read_config(Path(config), dict(given or {})), name, published)
     text = file_text(entry, None if into is None else Path(into), replace)
-    return AddedModel(entry.key, added_model_report(entry, published), text, entry.warnings, entry)
+    return AddedModel(entry.key, added_model_document(entry, published), text, entry.warnings, entry)
 
 
 def _parameters(value: str | float) -> float:
@@ -129,7 +129,7 @@ def import_prices(
     `source` is their format: skypilot, gpuhunt, aws-price-list, azure-retail or focus. They are compared with the
     shipped catalog, or with the file `against`. `rates` are texts such as "EUR=1.08@2026-10-31".
     """
-    from planner.reports.tables.catalog_changes import import_report
+    from planner.reports.price_changes import import_document
 
     if source not in READERS:
         raise input_error("--from", f"there is no format {shown(source)}", did_you_mean(source, READERS))
@@ -148,7 +148,7 @@ def import_prices(
     changes = changes_between(before, after)
     compared_with = str(against) if against else "the shipped catalog"
     name = f"{len(imported.offers)} offers from {source}"
-    return ImportedPrices(name, import_report(imported, changes, compared_with), text, imported, changes)
+    return ImportedPrices(name, import_document(imported, changes, compared_with), text, imported, changes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,7 +160,7 @@ class CatalogDiff(Answer):
 
 def diff_catalogs(before: Path | str, after: Path | str) -> CatalogDiff:
     """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
-    from planner.reports.tables.catalog_changes import diff_report
+    from planner.reports.price_changes import price_diff_document
 
     old, new = _offers(str(before)), _offers(str(after))
     if before == SHIPPED:
@@ -169,7 +169,7 @@ def diff_catalogs(before: Path | str, after: Path | str) -> CatalogDiff:
         new = _of(new, old)
     changes = changes_between(old, new)
     name = "the shipped catalog" if before == SHIPPED else str(before)
-    return CatalogDiff(f"{before} → {after}", diff_report(changes, name), changes)
+    return CatalogDiff(f"{before} → {after}", price_diff_document(changes, name), changes)
 
 
 def _of(offers: dict[str, Offer], others: dict[str, Offer]) -> dict[str, Offer]:

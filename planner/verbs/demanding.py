@@ -49,7 +49,7 @@ def demand(
     """
     from planner.case.demand.from_logs import check_name, demand_text
     from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
-    from planner.reports.validation import demand_report
+    from planner.reports.validation import demand_document
 
     for option, value, known in (("--by", by, SPLITS), ("--time-unit", time_unit, TIME_UNITS)):
         if value is not None and value not in known:
@@ -71,7 +71,7 @@ def demand(
     )
     notes = (*measured.ledger.left_out_lines(), *measured.ledger.notes)
     workloads = ", ".join(w.traffic.name or name for w in measured.workloads)
-    return Demand(f"demand of {workloads}", demand_report(measured), demand_text(measured, name), notes, measured)
+    return Demand(f"demand of {workloads}", demand_document(measured), demand_text(measured, name), notes, measured)
 
 
 def _dates(days: Iterable[date | str]) -> frozenset[date]:
@@ -92,10 +92,10 @@ class Validation(Answer):
 
 def validate(case: CaseOrFile, *, root: Path | str | None = None) -> Validation:
     """What a demand file says, so that you see whether it is understood; raises InputError with every mistake in it."""
-    from planner.reports.validation import validation_report
+    from planner.reports.validation import validation_document
 
     read = case_of(case, root)
-    return Validation(f"{read.name} is valid", validation_report(read), read)
+    return Validation(f"{read.name} is valid", validation_document(read), read)
 
 
 def schema() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from planner.verbs.answers import Answer
 from planner.verbs.opening import PlanOrFile, saved_plan
 
 if TYPE_CHECKING:
-    from planner.reports.tables.text import Report
+    pass
 
 PERCENTILE = 0.95
 """of the objectives"""
@@ -90,10 +90,10 @@ def estimate(
 
 def estimate_points(points: Path | str, *, catalog: Path | str | None = None) -> Answer:
     """Estimates for every row of a CSV file: a deployment, lengths and a concurrency each."""
-    from planner.reports.performance import points_report
+    from planner.reports.performance import points_document
 
-    report: Report = points_report(Path(points), catalog_with(_path(catalog)))
-    return Answer(f"estimates for {Path(points).name}", report)
+    document = points_document(Path(points), catalog_with(_path(catalog)))
+    return Answer(f"estimates for {Path(points).name}", document)
 
 
 def accuracy(points: Path | str) -> Accuracy:

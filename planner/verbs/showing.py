@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planner.explanations.records import Explanation, read_explanation
 from planner.export.export import export_plan
@@ -18,6 +19,9 @@ from planner.io.units import UTC, parse_any_fraction
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.verbs.opening import AnyPlan, any_plan, is_horizon, months_of, one_quarter
+
+if TYPE_CHECKING:
+    from planner.reports.document import Document
 
 FORMATS = ("html", "text", "markdown", "csv", "json", "focus")
 LAST_START = date(date.max.year, 9, 1)
@@ -43,6 +47,10 @@ def report(
     csv is one `table` (`plan.frames()` names them), focus a budget as rows of a bill from the day that it `starts` on;
     the page shows an `explanation` too.
     """
+    from planner.reports.focus import focus_csv
+    from planner.reports.horizon import horizon_document
+    from planner.reports.plan import plan_document
+
     if to not in FORMATS:
         raise input_error("--format", f"there is no format {shown(to)}", f"Give {listed(FORMATS)}")
     first_day = first_day_of(starts, to == "focus")
@@ -52,40 +60,23 @@ def report(
             raise input_error(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
         whole = any_plan(plan)
         assert isinstance(whole, HorizonPlan)
-        return _horizon_report(whole, to, table or "sign_now")
+        return _written(horizon_document(whole), to, table)
     one = one_quarter(plan, quarter, scenario)
     explained = read_explanation(explanation, one) if isinstance(explanation, Path | str) else explanation
-    return _plan_report(one, to, table or "fleet", explained, first_day)
+    return _written(plan_document(one, explained), to, table) if first_day is None else focus_csv(one, first_day)
 
 
-def _horizon_report(horizon: HorizonPlan, to: str, table: str) -> str:
-    from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text
-    from planner.reports.html.horizon import horizon_page
+def _written(document: Document, to: str, table: str | None) -> str:
+    from planner.reports.csv import one_table_csv
+    from planner.reports.markdown import as_markdown
+    from planner.reports.page import as_page
+    from planner.reports.text import as_text
 
     if to == "csv":
-        return horizon_csv(horizon, table)
+        return one_table_csv(document, table)
     if to == "json":
-        return horizon.to_json()
-    return {"html": horizon_page, "text": horizon_text, "markdown": horizon_markdown}[to](horizon)
-
-
-def _plan_report(plan: Plan, to: str, table: str, explanation: Explanation | None, first_day: date | None) -> str:
-    from planner.reports.html.plan import html_report
-    from planner.reports.markdown import plan_markdown
-    from planner.reports.studies import studies_text
-    from planner.reports.tables.bills.focus import focus_csv
-    from planner.reports.tables.csv import plan_csv
-    from planner.reports.terminal import render
-
-    if first_day is not None:
-        return focus_csv(plan, first_day)
-    if to == "html":
-        return html_report(plan, explanation)
-    if to == "text":
-        return render(plan) + ("" if plan.studies is None else "\n" + studies_text(plan))
-    if to == "csv":
-        return plan_csv(plan, table)
-    return plan_markdown(plan) if to == "markdown" else plan.to_json()
+        return document.json()
+    return {"html": as_page, "text": as_text, "markdown": as_markdown}[to](document)
 
 
 def first_day_of(starts: date | str | None, wanted: bool) -> date | None:

@@ -16,13 +16,12 @@ from planner.plan.sellers import sold_cheaper
 from planner.plan.study_records import Studies
 from planner.plan.why_not import why_not
 from planner.reports.html.plan import html_report
-from planner.reports.markdown import plan_markdown
+from planner.reports.table import Table
 from planner.reports.tables.answers import elsewhere, to_sign
 from planner.reports.tables.studies import providers as provider_bills
-from planner.reports.tables.table import Table
-from planner.reports.terminal import render
 from planner.studies.providers import providers
 from solvers.search.fleet_solution import Options
+from tests.support.shown import plan_markdown, plan_text
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +65,7 @@ def test_an_api_that_costs_more_to_have_than_it_saves_is_given_up() -> None:
     assert large.costs.vendors_usd_per_month == 0.0
     assert plain.cost_usd_per_month < large.cost_usd_per_month <= plain.cost_usd_per_month + 1_500
     assert {plan.status for plan in (plain, small, large)} == {"optimal"}
-    assert "fixed cost of the API" in render(small)
+    assert "fixed cost of the API" in plan_text(small)
 
 
 def test_what_is_there_anyway_costs_nothing() -> None:
@@ -92,7 +91,7 @@ def test_a_second_region_must_be_worth_it() -> None:
     assert dear.costs.vendors_usd_per_month == 500
     one = plan_of(TWO_PLACES, "at_most: {region: 1}")
     assert ("max_vendors", "region", 1) in [(b.limit, b.name, b.value) for b in one.binding]
-    assert "max_vendors 1 (region" in render(one)
+    assert "max_vendors 1 (region" in plan_text(one)
 
 
 def paid_usd(plan: Plan, region: str) -> float:
@@ -107,7 +106,7 @@ def test_a_region_is_paid_no_more_than_its_cap() -> None:
     enough = plan_of(TWO_PLACES, f"max_usd_per_month: {{us-west-2: {paid_usd(plain, 'us-west-2') + 0.01:.2f}}}")
     assert enough.cost_usd_per_month == pytest.approx(plain.cost_usd_per_month)
     said = f"aws us-west-2 is paid ${paid_usd(enough, 'us-west-2'):,.0f} in its most expensive month"
-    assert said in render(enough)
+    assert said in plan_text(enough)
 
 
 def test_an_api_is_paid_no_more_than_its_cap() -> None:
@@ -229,7 +228,7 @@ def test_each_workload_has_its_own_baseline_and_those_that_may_not_use_an_api_ar
     ]  # fmt: skip
     assert plan.baseline.cost_usd_per_month == pytest.approx(sum(b.cost_usd_per_month for b in bills))
     assert bills[1].cost_usd_per_month > 10 * bills[0].cost_usd_per_month
-    for shown in (render(plan), plan_markdown(plan), html_report(plan)):
+    for shown in (plan_text(plan), plan_markdown(plan), html_report(plan)):
         assert "2 API baselines" in shown
         assert "o API may serve here" in shown
     assert plan_of(CHAT).baseline.by_workload is None
@@ -242,7 +241,7 @@ def test_a_model_that_is_sold_for_less_is_on_the_first_screen() -> None:
     assert bills
     assert all(b.cost_usd_per_month < plan.workloads[0].cost_usd_per_month for b in bills)
     for shown in (
-        render(plan).split("\n\n")[0],
+        plan_text(plan).split("\n\n")[0],
         plan_markdown(plan).split("## ")[0],
         html_report(plan).split("<h2")[0],
     ):
@@ -252,16 +251,16 @@ def test_a_model_that_is_sold_for_less_is_on_the_first_screen() -> None:
 
 def test_the_baseline_says_that_it_leaves_out_the_fixed_cost_of_its_provider() -> None:
     said = "the baseline leaves out $1 / month, the fixed cost of openai"
-    assert said in render(plan_of(CHAT, "fixed_usd_per_month: {api: 1}")).replace("$1.00", "$1")
-    assert "leaves out" not in render(plan_of(CHAT, "fixed_usd_per_month: {api: 1}, have: [openai]"))
+    assert said in plan_text(plan_of(CHAT, "fixed_usd_per_month: {api: 1}")).replace("$1.00", "$1")
+    assert "leaves out" not in plan_text(plan_of(CHAT, "fixed_usd_per_month: {api: 1}, have: [openai]"))
 
 
 def test_an_api_that_is_new_is_offered_with_its_fixed_cost() -> None:
     free, paid = (plan_of(CHAT, f"fixed_usd_per_month: {{api: {cost}}}, have: [openai]") for cost in ("0", "200"))
     bill = min(sold_cheaper(free), key=lambda b: b.cost_usd_per_month)
     total = f"would cost ${bill.cost_usd_per_month + 200:,.0f} / month there with its fixed cost"
-    assert total in render(paid)
-    assert "with its fixed cost" not in render(free)
+    assert total in plan_text(paid)
+    assert "with its fixed cost" not in plan_text(free)
     assert not sold_cheaper(plan_of(CHAT, "fixed_usd_per_month: {api: 5000}, have: [openai]"))
 
 
@@ -301,7 +300,7 @@ def test_no_api_at_all_is_written_otherwise() -> None:
 
 def test_where_no_workload_may_use_an_api_nothing_is_called_a_saving() -> None:
     plan = plan_of(TWO_PLACES.replace("gpt-4o-mini", "gpt-4o"))
-    text = render(plan)
+    text = plan_text(plan)
     assert plan.baseline.savings_usd_per_month > 0
     assert "saves" not in text
     assert "no API may serve any workload" in text
@@ -314,4 +313,4 @@ def test_savings_without_barred_workloads_count_the_engineers_too() -> None:
     plan = planner.plan_fleet(planner.case_from_text(text), Options(gap_frac=0.0))
     own = plan.cost_usd_per_month - plan.workloads[0].cost_usd_per_month
     assert own > plan.workloads[1].cost_usd_per_month + 999
-    assert f"${own:,.0f} here, all engineers included" in render(plan)
+    assert f"${own:,.0f} here, all engineers included" in plan_text(plan)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note, put, put_json
+from planner.cli.common import Format, FormatOption, examples, note
+from planner.cli.emit import Outputs, emit
 
 IMPORT_EXAMPLES = examples(
     "fleetplan catalog import sky/ --from skypilot --as-of 2026-11-15 --out prices.yaml",
@@ -62,7 +63,7 @@ def import_prices(
         path, source, regions=_names(regions), gpus=_names(gpus), against=against, spot=spot, as_of=as_of,
         rates=rate or (),
     )  # fmt: skip
-    put(made.report.text) if format is Format.table else put_json(made.report.data)
+    emit(made.document, Outputs(format))
     if UNKNOWN_DATE in made.imported.dates:
         note("the files do not say of which day their prices are, so these count as stale: give it with --as-of", quiet)
     if out is None:
@@ -84,8 +85,7 @@ def diff(
     """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
     from planner.verbs.catalogs import diff_catalogs
 
-    report = diff_catalogs(before, after).report
-    put(report.text) if format is Format.table else put_json(report.data)
+    emit(diff_catalogs(before, after).document, Outputs(format))
 
 
 def _names(text: str | None) -> list[str] | None:

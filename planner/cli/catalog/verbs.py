@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from planner.cli.catalog import prices
-from planner.cli.common import Format, FormatOption, examples, note, put, put_json, put_made
+from planner.cli.common import Format, FormatOption, examples, note
+from planner.cli.emit import Outputs, emit, emit_made
 
 SHOW = "show"
 
@@ -54,8 +55,7 @@ def show(
     """List and show what the catalog knows, with sources and dates; stale prices are flagged."""
     from planner.verbs.catalogs import catalog_entries
 
-    report = catalog_entries(kind, name, stale_after=stale_after, as_of=as_of).report
-    put(report.text) if format is Format.table else put_json(report.data)
+    emit(catalog_entries(kind, name, stale_after=stale_after, as_of=as_of).document, Outputs(format))
 
 
 @catalog.command(
@@ -99,7 +99,7 @@ def add_model(
     for warning in added.notes:
         note(f"note: {warning}", quiet)
     named = "" if out is None else f"; name it in a demand file: catalog: {out.name}, models: [{added.name}]"
-    put_made(added.text, added.report, out, format, f"wrote {out}{named}", quiet)
+    emit_made(added.text, added.document, out, format, f"wrote {out}{named}", quiet)
 
 
 catalog.command("import", epilog=prices.IMPORT_EXAMPLES)(prices.import_prices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.io.formatting import percent
 from planner.reports.markup import Html, bar, bar_table, el, figure, legend, notes, words
-from planner.reports.tables.bills.bill import NO_TAG, NOT_USED, days_of
+from planner.reports.tables.bill import NO_TAG, NOT_USED, days_of
 from planner.review.bills.ledger import UNUSED
 from planner.review.bills.records import BillReview
 

@@ -8,8 +8,7 @@ from planner.io.formatting import tokens, usd, usd_small
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing
 from planner.reports.charts.svg import Axis, Frame, Line, curves, picture, titled
-from planner.reports.markup import Html, details, el, figure, legend, notes
-from planner.reports.tables.html import table_html
+from planner.reports.markup import Html, details, el, figure, legend, notes, table_html
 from planner.reports.tables.studies import volumes
 
 WIDTH, HEIGHT = 440, 290

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from planner.case.case import Workload
 from planner.io.formatting import percent
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.reports.markup import Html, bar, el, figure, join
-from planner.reports.tables.html import table_html
-from planner.reports.tables.table import Column, Table
+from planner.reports.markup import Html, bar, el, figure, join, table_html
+from planner.reports.table import Column, Table
 
 WORKLOADS_SHOWN = 100
 TIGHT_FRAC = 0.95

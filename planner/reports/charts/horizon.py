@@ -14,7 +14,7 @@ from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import days_of, known_usd, months_name, quarters_of, regret_frac, usd_per_month
 from planner.reports.charts.svg import COLOURS, Axis, Frame, Line, curves, nice_ticks, picture, text, titled
-from planner.reports.horizon.phrases import NOTHING_USD
+from planner.reports.horizon_phrases import NOTHING_USD
 from planner.reports.markup import Html, bar, bar_table, figure, legend
 
 HALF, WIDTH, ROW, TOP, FOOT, NAME_LIMIT = 460, 960, 40, 10, 36, 64

@@ -9,10 +9,9 @@ from planner.io.formatting import tokens
 from planner.plan.plan import Plan
 from planner.reports.charts.hourly import Curve, Day, Hours, Stack
 from planner.reports.charts.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks
-from planner.reports.markup import Html, details, el, figure, legend
-from planner.reports.tables.html import table_html
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table
+from planner.reports.markup import Html, details, el, figure, legend, table_html
+from planner.reports.table import Column as C
+from planner.reports.table import Table
 
 GPU_KINDS_SHOWN = 4
 WIDTH, HEIGHT = 440, 230

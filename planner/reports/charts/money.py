@@ -9,9 +9,8 @@ from planner.plan.plan import Plan, WorkloadPlan
 from planner.reports.charts.colours import COSTS, PURCHASES
 from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, nice_ticks
-from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, words
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, table_html, words
 from planner.reports.tables.answers import what_moves_it
-from planner.reports.tables.html import table_html
 
 WORKLOADS_SHOWN, BRIEFLY_SHOWN = 12, 6
 

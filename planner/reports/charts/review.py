@@ -8,8 +8,7 @@ from planner.io.errors import shortened
 from planner.io.formatting import counted, tokens, usd, usd_small
 from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, number, picture
-from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes
-from planner.reports.tables.html import table_html
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes, table_html
 from planner.reports.tables.review import BRIDGE_PARTS, UNTIL_LAPSE, bridge_parts, dollars, overlap_usd, signed
 from planner.reports.tables.review import trend as trend_table
 from planner.review.records import Review, TrendPoint, WorkloadForecast, WorkloadReview

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.io.formatting import percent
 from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, picture, text, titled, whole_ticks
 from planner.reports.markup import Html, el, figure, join, legend
-from planner.reports.verification import DAYS, hour_name, seconds
+from planner.reports.tables.verification import DAYS, hour_name, seconds
 from planner.verification.records import Promise, Verification, VerificationReport, WorkloadServed
 
 WIDTH, HEIGHT = 720.0, 300.0

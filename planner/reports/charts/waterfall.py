@@ -5,9 +5,8 @@ from __future__ import annotations
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall
-from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, notes
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, notes, table_html
 from planner.reports.tables import studies
-from planner.reports.tables.html import table_html
 
 START = {
     "one-gpu-type": "one GPU type on demand", "right-sizing": "GPUs on demand", "everything": "the plan itself",

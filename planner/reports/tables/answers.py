@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from planner.case.costs import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
@@ -15,8 +17,8 @@ from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import having_usd, there_usd
 from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, throughput_error
-from planner.reports.tables.table import DATA, EVERY, PEOPLE, Cell, Format, Row, Table
-from planner.reports.tables.table import Column as C
+from planner.reports.table import DATA, EVERY, PEOPLE, Cell, Cells, Format, Table
+from planner.reports.table import Column as C
 from problems.constants import HOURS_PER_MONTH
 
 ASSUMED_OFF_FRAC = 0.10
@@ -34,70 +36,97 @@ BY_THE_HOUR, BY_THE_TOKEN, SALARIES = "by the hour", "by the token", "salaries"
 
 def to_sign(plan: Plan) -> Table:
     """Every part of the cost, by what has to be signed for it and for how long; the rows add up to the cost."""
+    upfront: tuple[Format, ...] = EVERY if any(c.upfront_usd for c in plan.commitments) else DATA
     columns = (
-        C("what", "what"), C("term", "for", missing=""), C("cost_usd_per_month", "$/month", "money"),
-        C("whole_term_usd", "$ whole term", "money"), C("at_signing_usd", "$ at signing", "money", _if_upfront(plan)),
+        C("what", "what"),
+        C("term", "for", missing=""),
+        C("cost_usd_per_month", "$/month", "money"),
+        C("whole_term_usd", "$ whole term", "money"),
+        C("at_signing_usd", "$ at signing", "money", upfront),
         C("after_the_quarter_usd", "$ owed after the quarter", "money", DATA),
-    )  # fmt: skip
-    rows = (*_commitments(plan), *_unsigned(plan), ("in all", None, plan.cost_usd_per_month, *_signed(plan)))
-    return Table("to_sign", "What to sign", columns, rows)
+    )
+    signed = tuple(_commitments(plan))
+    whole = Cells(
+        what="in all", cost_usd_per_month=plan.cost_usd_per_month, whole_term_usd=whole_terms_usd(plan) or None
+    )
+    for key in ("at_signing_usd", "after_the_quarter_usd"):
+        whole[key] = sum(float(row[key] or 0.0) for row in signed) or None
+    return Table("to_sign", "What to sign", columns, (*signed, *_unsigned(plan), whole))
 
 
-def _if_upfront(plan: Plan) -> tuple[Format, ...]:
-    return EVERY if any(c.upfront_usd for c in plan.commitments) else DATA
+def whole_terms_usd(plan: Plan) -> float:
+    """What is signed for, over its whole terms."""
+    return sum(float(row["whole_term_usd"] or 0.0) for row in _commitments(plan))
 
 
-def _commitments(plan: Plan) -> Iterator[Row]:
+def _commitments(plan: Plan) -> Iterator[Cells]:
     lines = {(line.offer, line.purchase): line for line in plan.fleet}
     for c in plan.commitments:
         line = lines[c.offer, c.term]
-        what = f"{c.instances} x {c.offer} ({line.gpus_per_instance} x {line.gpu})"
-        whole = c.instances * line.usd_per_h * HOURS_PER_MONTH * TERM_MONTHS[c.term]
-        yield what, TERMS[c.term], line.cost_usd_per_month, whole, c.upfront_usd or None, c.beyond_horizon_usd
+        yield Cells(
+            what=f"{c.instances} x {c.offer} ({line.gpus_per_instance} x {line.gpu})",
+            term=TERMS[c.term],
+            cost_usd_per_month=line.cost_usd_per_month,
+            whole_term_usd=c.instances * line.usd_per_h * HOURS_PER_MONTH * TERM_MONTHS[c.term],
+            at_signing_usd=c.upfront_usd or None,
+            after_the_quarter_usd=c.beyond_horizon_usd,
+        )
 
 
-def _signed(plan: Plan) -> tuple[float | None, float | None, float | None]:
-    rows = list(_commitments(plan))
-    sums = (sum(float(row[k] or 0.0) for row in rows) for k in (3, 4, 5))
-    whole, upfront, after = (total or None for total in sums)
-    return whole, upfront, after
-
-
-def _unsigned(plan: Plan) -> Iterator[Row]:
+def _unsigned(plan: Plan) -> Iterator[Cells]:
     """What nobody has to sign a term for."""
+
+    def paid(what: str, term: str, usd: float) -> Cells:
+        return Cells(what=what, term=term, cost_usd_per_month=usd)
+
+    costs = plan.costs
     for purchase, said, usd in (
-        ("on-demand", "GPUs on demand", plan.costs.on_demand_usd_per_month),
-        ("spot", "spot GPUs", plan.costs.spot_usd_per_month),
+        ("on-demand", "GPUs on demand", costs.on_demand_usd_per_month),
+        ("spot", "spot GPUs", costs.spot_usd_per_month),
     ):
         lines = [line for line in plan.fleet if line.purchase == purchase]
         if lines:
             slots = range(len(plan.slots))
             most = max(sum(x.instances_by_slot[t] * x.gpus_per_instance for x in lines) for t in slots)
-            yield f"up to {most} {said}", BY_THE_HOUR, usd, None, None, None
-    apis = sorted({w.api for w in plan.workloads if w.api})
-    if apis:
-        yield ", ".join(apis), BY_THE_TOKEN, plan.costs.api_usd_per_month, None, None, None
-    if plan.costs.caching_usd_per_month:
-        yield "caches", "by the month", plan.costs.caching_usd_per_month, None, None, None
-    if plan.costs.engineers_usd_per_month:
-        yield "engineers", SALARIES, plan.costs.engineers_usd_per_month, None, None, None
-    if plan.costs.vendors_usd_per_month:
-        yield "fixed costs of vendors", "by the month", plan.costs.vendors_usd_per_month, None, None, None
+            yield paid(f"up to {most} {said}", BY_THE_HOUR, usd)
+    if apis := sorted({w.api for w in plan.workloads if w.api}):
+        yield paid(", ".join(apis), BY_THE_TOKEN, costs.api_usd_per_month)
+    if costs.caching_usd_per_month:
+        yield paid("caches", "by the month", costs.caching_usd_per_month)
+    if costs.engineers_usd_per_month:
+        yield paid("engineers", SALARIES, costs.engineers_usd_per_month)
+    if costs.vendors_usd_per_month:
+        yield paid("fixed costs of vendors", "by the month", costs.vendors_usd_per_month)
+
+
+@dataclass(frozen=True)
+class Swing:
+    """What the cost would be if something differed."""
+
+    what: str
+    low_usd_per_month: float
+    high_usd_per_month: float
+
+    @property
+    def moves_usd(self) -> float:
+        return self.high_usd_per_month - self.low_usd_per_month
 
 
 def what_moves_it(plan: Plan) -> Table:
     """The cost if something differs from what the plan assumes: demand first, then the rest by how far it moves."""
+
+    def change(x: Swing) -> str:
+        low, high = (_signed_percent(plan, usd) for usd in (x.low_usd_per_month, x.high_usd_per_month))
+        return f"{low} to {high}"
+
     columns = (
-        C("if", "if"), C("low_usd_per_month", "from $/month", "money"), C("high_usd_per_month", "to $/month", "money"),
-        C("change", "change", formats=PEOPLE),
-    )  # fmt: skip
-    demand, *others = [_demand(plan), *_others(plan)]
-    found = [demand, *sorted(others, key=lambda row: row[1] - row[2])]
-    return Table("what_moves_it", "What could move it", columns, tuple(_changed(plan, *row) for row in found))
-
-
-def _changed(plan: Plan, what: str, low: float, high: float) -> Row:
-    return what, low, high, f"{_signed_percent(plan, low)} to {_signed_percent(plan, high)}"
+        C("if", "if", get=lambda x: x.what),
+        C("low_usd_per_month", "from $/month", "money"),
+        C("high_usd_per_month", "to $/month", "money"),
+        C("change", "change", formats=PEOPLE, get=change),
+    )
+    swings = (_demand(plan), *sorted(_others(plan), key=lambda x: -x.moves_usd))
+    return Table("what_moves_it", "What could move it", columns, swings)
 
 
 def _signed_percent(plan: Plan, usd: float) -> str:
@@ -114,7 +143,7 @@ def with_other_demand(plan: Plan) -> Plan:
     return plan.model_copy(update={"studies": known.model_copy(update={"demand": other_demand(plan)})})
 
 
-def _demand(plan: Plan) -> tuple[str, float, float]:
+def _demand(plan: Plan) -> Swing:
     studies = with_other_demand(plan).studies
     assert studies is not None
     points = studies.demand
@@ -122,23 +151,24 @@ def _demand(plan: Plan) -> tuple[str, float, float]:
     off = f"{percent(1 - low.multiple)} lower or {percent(high.multiple - 1)} higher"
     beyond = f" (beyond your quota: {high.beyond[0]})" if high.beyond else ""
     costs = (low.cost_usd_per_month, plan.cost_usd_per_month, high.cost_usd_per_month)
-    return f"demand is {off}{beyond}", min(costs), max(costs)
+    return Swing(f"demand is {off}{beyond}", min(costs), max(costs))
 
 
-def _others(plan: Plan) -> Iterator[tuple[str, float, float]]:
+def _others(plan: Plan) -> Iterator[Swing]:
     cost, shed = plan.cost_usd_per_month, plan.penalty_usd_per_month
     r, off = plan.if_throughput_is_off, throughput_error(plan)
     if off and plan.has("if_throughput_is_off"):
         low = cost if r.low_usd_per_month is None else r.low_usd_per_month - shed
         high = cost if r.high_usd_per_month is None else r.high_usd_per_month - shed
         none = "; slower, no plan keeps the limits" if r.high_usd_per_month is None else ""
-        yield f"replicas are {off} faster or slower{none}", low, high
+        yield Swing(f"replicas are {off} faster or slower{none}", low, high)
     if plan.spot_at_p95_usd_per_month > cost + NOTHING_USD:
-        yield "spot stays at the 95th percentile of its price", cost, plan.spot_at_p95_usd_per_month
+        yield Swing("spot stays at the 95th percentile of its price", cost, plan.spot_at_p95_usd_per_month)
     if assumed := assumed_usd(plan):
         moved = ASSUMED_OFF_FRAC * assumed
         share = percent(assumed / cost)
-        yield f"assumed prices ({share} of the cost) are {percent(ASSUMED_OFF_FRAC)} off", cost - moved, cost + moved
+        what = f"assumed prices ({share} of the cost) are {percent(ASSUMED_OFF_FRAC)} off"
+        yield Swing(what, cost - moved, cost + moved)
 
 
 def assumed_usd(plan: Plan) -> float:
@@ -146,23 +176,38 @@ def assumed_usd(plan: Plan) -> float:
     return sum(line.cost_usd_per_month for line in plan.fleet if line.price_assumption)
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """What some workloads cost at an API, and in the plan."""
+
+    api: str
+    model_size: str
+    workloads: str
+    there_usd_per_month: float
+    fixed_usd_per_month: float
+    here_usd_per_month: float
+
+
 def elsewhere(plan: Plan) -> Table:
     """Bills of all workloads first, then the cheapest seller of a model for some of them, each beside the plan's."""
-    rows = tuple(_bills(plan))
+    bills = tuple(_bills(plan))
     columns = (
-        C("api", "bought from"), C("model_size", "model"), C("workloads", "for"),
-        C("there_usd_per_month", "there $/month", "money"), fixed_column(row[4] for row in rows),
+        C("api", "bought from"),
+        C("model_size", "model"),
+        C("workloads", "for"),
+        C("there_usd_per_month", "there $/month", "money"),
+        fixed_column(b.fixed_usd_per_month for b in bills),
         C("here_usd_per_month", "here $/month", "money"),
-    )  # fmt: skip
-    return Table("elsewhere", "What the same costs elsewhere", columns, rows)
+    )
+    return Table("elsewhere", "What the same costs elsewhere", columns, bills)
 
 
-def fixed_column(costs: Iterable[Cell]) -> C:
+def fixed_column(costs: Iterable[float], get: Callable[[Any], Cell] | None = None) -> C:
     """What it costs to have a provider, besides its bill; people see it where one of them costs something."""
-    return C("fixed_usd_per_month", "+ fixed $/month", "money", EVERY if any(costs) else DATA)
+    return C("fixed_usd_per_month", "+ fixed $/month", "money", EVERY if any(costs) else DATA, get=get)
 
 
-def _bills(plan: Plan) -> Iterator[Row]:
+def _bills(plan: Plan) -> Iterator[Elsewhere]:
     everything = "everything" if len(plan.workloads) == 1 else f"all {len(plan.workloads)}"
     bills = plan.studies.providers if plan.studies else ()
     b, names = plan.baseline, tuple(w.name for w in plan.workloads)
@@ -172,7 +217,7 @@ def _bills(plan: Plan) -> Iterator[Row]:
     at_baselines = apis_usd(plan.case, {baseline_of(plan.case, w) for w in plan.case.workloads})
     alone = [(f"{b.provider}/{b.model}", b.cost_usd_per_month, at_baselines)]
     for api, usd, fixed in sorted(whole or alone, key=lambda row: row[1]):
-        yield api, size_beside(plan, api, names), everything, usd, fixed, plan.cost_usd_per_month
+        yield Elsewhere(api, size_beside(plan, api, names), everything, usd, fixed, plan.cost_usd_per_month)
     least: dict[tuple[str, ...], ProviderBill] = {}
     for bill in bills:
         known = least.get(bill.workloads)
@@ -180,10 +225,9 @@ def _bills(plan: Plan) -> Iterator[Row]:
             least[bill.workloads] = bill
     ranked = sorted(least.items(), key=lambda x: -here_usd(plan, x[0]))
     for workloads, bill in ranked[:SELLERS_SHOWN]:
-        here = here_usd(plan, workloads)
-        api = f"{bill.provider}/{bill.model}"
-        size, fixed = _likeness(plan, api, workloads), fixed_usd(plan, bill)
-        yield api, size, alike(workloads), bill.cost_usd_per_month, fixed, here
+        api, fixed = f"{bill.provider}/{bill.model}", fixed_usd(plan, bill)
+        size, there, here = _likeness(plan, api, workloads), bill.cost_usd_per_month, here_usd(plan, workloads)
+        yield Elsewhere(api, size, alike(workloads), there, fixed, here)
 
 
 def fixed_usd(plan: Plan, bill: ProviderBill) -> float:

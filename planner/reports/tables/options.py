@@ -9,37 +9,42 @@ from planner.io.formatting import percent
 from planner.plan.plan import OptionRecord, Plan
 from planner.plan.why_not import why_not
 from planner.reports import phrases
-from planner.reports.tables.table import BEYOND_TEXT, EVERY, FILES, SCREEN, TICK, Table
-from planner.reports.tables.table import Column as C
+from planner.reports.table import BEYOND_TEXT, EVERY, FILES, SCREEN, TICK, Table
+from planner.reports.table import Column as C
 
 
 def options(
     plan: Plan, of: Sequence[OptionRecord] | None = None, heading: str = "option", several: bool = False
 ) -> Table:
     """The ways to serve each workload alone, cheapest first; `several` workloads may have them alike."""
-    chosen = plan.options if of is None else of
-    rows = tuple(
-        (o.workload, o.chosen, o.option, _way(o), o.model, o.quantization, o.gpu, o.gpus_per_replica or None,
-         o.variant.parallelism if o.variant and o.offer else None, o.offer,
-         o.caching, o.variant.gpus if o.variant and o.offer else None, ", ".join(o.shared_with) or None,
-         o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month, _where(plan, o, several),
-         _support(plan, o), why_not(plan, o) or None)
-        for o in chosen
-    )  # fmt: skip
     cached = EVERY if any(o.caching != "none" for o in plan.options) else FILES
     columns = (
-        C("workload", "workload", formats=FILES), C("chosen", "✓", formats=FILES), C("option", "option", formats=FILES),
-        C("way", heading, formats=SCREEN), C("model", "model", formats=FILES),
-        C("quantization", "quantization", formats=FILES), C("gpu", "gpu", formats=FILES),
-        C("gpus_per_replica", "gpus each", "count", FILES),
-        C("parallelism", "parallelism", formats=FILES), C("offer", "instance", formats=FILES),
-        C("caching", "caching", formats=cached), C("gpus", "gpu", formats=SCREEN),
-        C("shared_with", "shared with", formats=FILES), C("peak_replicas", "peak replicas", "count"),
-        C("api_share_frac", "api", "share"), C("cost_usd_per_month", "$/month", "money", missing="not possible"),
-        C("where", "", formats=SCREEN, missing=""), C("support", "engine support", formats=FILES),
-        C("why_not", "why not", formats=BEYOND_TEXT),
-    )  # fmt: skip
-    return Table("options", "Options considered", columns, rows)
+        C("workload", "workload", formats=FILES),
+        C("chosen", "✓", formats=FILES),
+        C("option", "option", formats=FILES),
+        C("way", heading, formats=SCREEN, get=_way),
+        C("model", "model", formats=FILES),
+        C("quantization", "quantization", formats=FILES),
+        C("gpu", "gpu", formats=FILES),
+        C("gpus_per_replica", "gpus each", "count", FILES, get=lambda o: o.gpus_per_replica or None),
+        C("parallelism", "parallelism", formats=FILES, get=lambda o: o.variant.parallelism if _hosted(o) else None),
+        C("offer", "instance", formats=FILES),
+        C("caching", "caching", formats=cached),
+        C("gpus", "gpu", formats=SCREEN, get=lambda o: o.variant.gpus if _hosted(o) else None),
+        C("shared_with", "shared with", formats=FILES, get=lambda o: ", ".join(o.shared_with) or None),
+        C("peak_replicas", "peak replicas", "count", get=lambda o: o.peak_replicas or None),
+        C("api_share_frac", "api", "share"),
+        C("cost_usd_per_month", "$/month", "money", missing="not possible"),
+        C("where", "", formats=SCREEN, missing="", get=lambda o: _where(plan, o, several)),
+        C("support", "engine support", formats=FILES, get=lambda o: _support(plan, o)),
+        C("why_not", "why not", formats=BEYOND_TEXT, get=lambda o: why_not(plan, o) or None),
+    )
+    return Table("options", "Options considered", columns, tuple(plan.options if of is None else of))
+
+
+def _hosted(o: OptionRecord) -> bool:
+    """Whether one deployment serves it."""
+    return bool(o.variant and o.offer)
 
 
 def _way(o: OptionRecord) -> str:
@@ -97,7 +102,6 @@ def rejections_alike(plan: Plan) -> list[tuple[list[str], dict[str, list[str]]]]
 
 
 def rejected(plan: Plan) -> Table:
-    rows = tuple((r.workload, r.candidate, r.reason, r.limit, r.value) for r in plan.rejected)
     columns = (
         C("workload", "workload"),
         C("candidate", "candidate"),
@@ -105,4 +109,4 @@ def rejected(plan: Plan) -> Table:
         C("limit", "limit"),
         C("value", "value"),
     )
-    return Table("rejected", "Not possible, and why", columns, rows)
+    return Table("rejected", "Not possible, and why", columns, plan.rejected)

@@ -8,29 +8,35 @@ from planner.case.case import Workload
 from planner.io.formatting import percent, span, usd
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.reports.phrases import basis, throughput_error
+from planner.reports.table import BLANK, SCREEN, Cell, Cells, Table
+from planner.reports.table import Column as C
 from planner.reports.tables.plan import spot_replicas
-from planner.reports.tables.table import BLANK, SCREEN, Row, Table
-from planner.reports.tables.table import Column as C
 
 NAMES_SHOWN = 3
 
 
 def pools(plan: Plan) -> Table:
     """Pool by pool; the workloads that share one follow it, indented."""
-    rows: list[Row] = []
+    rows: list[Cells] = []
     for pool in plan.pools:
         members = [w for w in plan.workloads if w.name in pool.workloads]
         rows += _pool_rows(plan, pool, members)
         if len(members) > 1:
             rows += [_member_row(w, members) for w in members]
-    cached = SCREEN if any(w.caching != "none" for w in plan.workloads) else ()
     columns = (
-        C("workload", "workload"), C("deployment", "deployment"), C("replicas", "replicas", "count"),
-        C("spot", "spot", "count"), C("api_share_frac", "api", "share"), C("caching", "caching", formats=cached),
-        C("utilization_frac", "load", "percent"), C("ttft", "TTFT", "number"), C("tpot", "TPOT when full", "number"),
-        C("cost_usd_per_month", "$/month", "money"), C("usd_per_1m_tokens", "$/1M", "small price"),
+        C("workload", "workload"),
+        C("deployment", "deployment"),
+        C("replicas", "replicas", "count"),
+        C("spot", "spot", "count"),
+        C("api_share_frac", "api", "share"),
+        C("caching", "caching", formats=SCREEN if any(w.caching != "none" for w in plan.workloads) else ()),
+        C("utilization_frac", "load", "percent"),
+        C("ttft", "TTFT", "number"),
+        C("tpot", "TPOT when full", "number"),
+        C("cost_usd_per_month", "$/month", "money"),
+        C("usd_per_1m_tokens", "$/1M", "small price"),
         C("basis", "basis"),
-    )  # fmt: skip
+    )
     return Table("pools", "Workloads", columns, tuple(rows), (*_waiting(plan), *_range(plan)))
 
 
@@ -41,22 +47,30 @@ def pool_name(pool: PoolPlan) -> str:
     return " + ".join(names) + (f" + {more} more" if more else "")
 
 
-def _pool_rows(plan: Plan, pool: PoolPlan, members: list[WorkloadPlan]) -> Iterator[Row]:
+def _pool_rows(plan: Plan, pool: PoolPlan, members: list[WorkloadPlan]) -> Iterator[Cells]:
     """One for each deployment; the first has the money of all of them."""
     usd_per_month, tokens = sum(w.cost_usd_per_month for w in members), sum(w.tokens_per_month for w in members)
-    money = (usd_per_month, 1e6 * usd_per_month / tokens if tokens else None)
     first = members[0]
-    caching = _caching(first, pool) if len(members) == 1 else BLANK
+    whole = Cells(
+        workload=pool_name(pool),
+        api_share_frac=first.api_share_frac,
+        caching=_caching(first, pool) if len(members) == 1 else BLANK,
+        cost_usd_per_month=usd_per_month,
+        usd_per_1m_tokens=1e6 * usd_per_month / tokens if tokens else None,
+    )
     if not pool.deployments:
-        nothing = (None, None, first.api_share_frac, caching, None, None, None)
-        yield (pool_name(pool), first.api or "shed", *nothing, *money, "list price")
+        yield Cells(whole, deployment=first.api or "shed", basis="list price")
     of = [w for w in plan.case.workloads if w.name in pool.workloads]
     for k, d in enumerate(pool.deployments):
-        name, api, cost = (BLANK, BLANK, (BLANK, BLANK)) if k else (pool_name(pool), first.api_share_frac, money)
         spot = spot_replicas(plan, d)
-        counts = (span(d.replicas_by_slot), span(spot) if any(spot) else None)
-        yield (name, _deployment(plan, pool, k), *counts, api, BLANK if k else caching, *_figures(d, of), *cost,
-               basis(plan, d.deployment))  # fmt: skip
+        yield Cells(
+            dict.fromkeys(whole, BLANK) if k else whole,
+            deployment=_deployment(plan, pool, k),
+            replicas=span(d.replicas_by_slot),
+            spot=span(spot) if any(spot) else None,
+            basis=basis(plan, d.deployment),
+            **_figures(d, of),
+        )
 
 
 def _caching(w: WorkloadPlan, pool: PoolPlan | None = None) -> str | None:
@@ -89,21 +103,28 @@ def _share_of_requests(plan: Plan, pool: PoolPlan, k: int) -> float:
     return max(0.0, 1 - elsewhere - sum(others) / first.requests_per_month)
 
 
-def _figures(planned: DeploymentPlan, of: list[Workload]) -> Row:
+def _figures(planned: DeploymentPlan, of: list[Workload]) -> dict[str, Cell]:
     """Load, TTFT and TPOT; of several workloads the tightest objectives."""
     d, ttft_s, tpot_s = planned.deployment, min(w.ttft.seconds for w in of), min(w.tpot.seconds for w in of)
-    return (
-        planned.utilization_frac,
-        f"{d.ttft_ms / 1e3:.2f} of {ttft_s:g} s" if d.ttft_ms is not None else "may wait",
-        f"{d.tpot_ms:.0f} of {tpot_s * 1e3:.0f} ms" if d.tpot_ms else "as measured",
-    )
+    return {
+        "utilization_frac": planned.utilization_frac,
+        "ttft": f"{d.ttft_ms / 1e3:.2f} of {ttft_s:g} s" if d.ttft_ms is not None else "may wait",
+        "tpot": f"{d.tpot_ms:.0f} of {tpot_s * 1e3:.0f} ms" if d.tpot_ms else "as measured",
+    }
 
 
-def _member_row(w: WorkloadPlan, members: list[WorkloadPlan]) -> Row:
+def _member_row(w: WorkloadPlan, members: list[WorkloadPlan]) -> Cells:
     """A workload of a shared pool: what it pays of it."""
     share = w.gpu_cost_usd_per_month / sum(x.gpu_cost_usd_per_month for x in members)
-    figures = (BLANK, BLANK, BLANK, _caching(w), BLANK, BLANK, BLANK, w.cost_usd_per_month, w.usd_per_1m_tokens)
-    return (f"  {w.name}", f"  {percent(share)} of the load", *figures, BLANK)
+    blank = ("replicas", "spot", "api_share_frac", "utilization_frac", "ttft", "tpot", "basis")
+    return Cells(
+        dict.fromkeys(blank, BLANK),
+        workload=f"  {w.name}",
+        deployment=f"  {percent(share)} of the load",
+        caching=_caching(w),
+        cost_usd_per_month=w.cost_usd_per_month,
+        usd_per_1m_tokens=w.usd_per_1m_tokens,
+    )
 
 
 def _waiting(plan: Plan) -> Iterator[str]:

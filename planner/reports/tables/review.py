@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent
-from planner.reports.tables.bills.bill import BILL_TABLES, bill_tables
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table
+from planner.reports.table import Cells, Row, Table
+from planner.reports.table import Column as C
+from planner.reports.tables.bill import BILL_TABLES, bill_tables
 from planner.review.records import Review
 
 BRIDGE_PARTS = {
@@ -29,68 +29,75 @@ NAMES_TOGETHER = 3
 
 def review_tables(review: Review) -> Iterator[Table]:
     made = (costs, workloads, capacity, bridge, forecasts, ahead, sign_now, commitments, findings, trend)
-    tables = [table for make in made if (table := make(review)).rows]
+    tables = [table for make in made if (table := make(review)).records]
     of_bill = () if review.bill is None else bill_tables(review.bill)
     yield from (*tables[:1], *of_bill, *tables[1:])
 
 
 def costs(review: Review) -> Table:
-    sides = [("planned", review.planned), ("actual", review.actual)]
-    rows: list[Row] = [
-        (name, f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac) for name, f in sides
-    ]
-    if (best := review.hindsight) is not None:
-        tokens = review.actual.tokens_per_month
-        rows.append(("best in hindsight", best.cost_usd_per_month, tokens, best.usd_per_1m_tokens, best.gap_frac))
-    n, f = review.next, review.next.figures
-    rows.append(("next plan", n.approved_usd_per_month, f.tokens_per_month, n.approved_usd_per_1m, f.gap_frac))
-    if n.held_usd_per_month:
-        rows.append(("of which paid in any case", n.held_usd_per_month, None, None, None))
-    if n.overlap_usd_per_month:
-        rows.append(
-            ("next plan, everything new from its first day", n.cost_usd_per_month, None, f.usd_per_1m_tokens, None)
+    n, next_ = review.next, review.next.figures
+
+    def row(what: str, gap_frac: float | None, usd: float, usd_per_1m: float, tokens: float) -> Cells:
+        return Cells(
+            what=what,
+            cost_usd_per_month=usd,
+            tokens_per_month=tokens,
+            usd_per_1m_tokens=usd_per_1m,
+            gap_frac=gap_frac,
         )
+
+    p, a, best = review.planned, review.actual, review.hindsight
+    rows = [
+        row("planned", p.gap_frac, p.cost_usd_per_month, p.usd_per_1m_tokens, p.tokens_per_month),
+        row("actual", a.gap_frac, a.cost_usd_per_month, a.usd_per_1m_tokens, a.tokens_per_month),
+    ]
+    if best is not None:
+        figures = (best.cost_usd_per_month, best.usd_per_1m_tokens, a.tokens_per_month)
+        rows.append(row("best in hindsight", best.gap_frac, *figures))
+    rows.append(
+        row("next plan", next_.gap_frac, n.approved_usd_per_month, n.approved_usd_per_1m, next_.tokens_per_month)
+    )
+    if n.held_usd_per_month:
+        rows.append(Cells(what="of which paid in any case", cost_usd_per_month=n.held_usd_per_month))
+    if n.overlap_usd_per_month:
+        at_once = "next plan, everything new from its first day"
+        usd, per_1m = n.cost_usd_per_month, next_.usd_per_1m_tokens
+        rows.append(Cells(what=at_once, cost_usd_per_month=usd, usd_per_1m_tokens=per_1m))
     columns = (
-        C("what", "what"), C("cost_usd_per_month", "$/month", "money"),
-        C("tokens_per_month", "tokens/month", "tokens"), C("usd_per_1m_tokens", "$/1M tokens", "small price"),
+        C("what", "what"),
+        C("cost_usd_per_month", "$/month", "money"),
+        C("tokens_per_month", "tokens/month", "tokens"),
+        C("usd_per_1m_tokens", "$/1M tokens", "small price"),
         C("gap_frac", "proved within", "percent"),
-    )  # fmt: skip
+    )
     return Table("costs", "costs", columns, tuple(rows))
 
 
 def workloads(review: Review) -> Table:
-    rows = tuple(
-        (
-            w.name, w.planned_requests_per_month, w.actual_requests_per_month, signed(w.off_frac), w.hourly_error_frac,
-            w.planned_tokens_per_request, w.actual_tokens_per_request, w.hours_left_out,
-        )
-        for w in review.workloads
-    )  # fmt: skip
     columns = (
-        C("workload", "workload"), C("planned_requests_per_month", "planned requests/month", "tokens"),
-        C("actual_requests_per_month", "actual", "tokens"), C("off_frac", "off", "number"),
+        C("workload", "workload", get=lambda w: w.name),
+        C("planned_requests_per_month", "planned requests/month", "tokens"),
+        C("actual_requests_per_month", "actual", "tokens"),
+        C("off_frac", "off", "number", get=lambda w: signed(w.off_frac)),
         C("hourly_error_frac", "off by the hour", "percent"),
         C("planned_tokens_per_request", "planned tokens/request", "count"),
-        C("actual_tokens_per_request", "actual", "count"), C("hours_left_out", "hours left out", "count"),
-    )  # fmt: skip
-    return Table("workloads", "forecast against actual", columns, rows)
+        C("actual_tokens_per_request", "actual", "count"),
+        C("hours_left_out", "hours left out", "count"),
+    )
+    return Table("workloads", "forecast against actual", columns, review.workloads)
 
 
 def capacity(review: Review) -> Table:
-    rows = tuple(
-        (
-            ", ".join(c.workloads), c.deployment, c.peak_gpus, c.planned_frac, c.used_frac, c.worst_hour_frac,
-            c.hours_over_per_month,
-        )
-        for c in review.capacity
-    )  # fmt: skip
     columns = (
-        C("workloads", "workloads"), C("deployment", "deployment"), C("peak_gpus", "GPUs at peak", "count"),
-        C("planned_frac", "load planned", "percent"), C("used_frac", "load used", "percent"),
+        C("workloads", "workloads", get=lambda c: ", ".join(c.workloads)),
+        C("deployment", "deployment"),
+        C("peak_gpus", "GPUs at peak", "count"),
+        C("planned_frac", "load planned", "percent"),
+        C("used_frac", "load used", "percent"),
         C("worst_hour_frac", "busiest hour, of what keeps SLOs", "percent"),
         C("hours_over_per_month", "h/month above it", "count"),
-    )  # fmt: skip
-    return Table("capacity", "planned against used capacity", columns, rows)
+    )
+    return Table("capacity", "planned against used capacity", columns, review.capacity)
 
 
 def bridge(review: Review) -> Table:
@@ -121,48 +128,46 @@ def bridge_parts(review: Review) -> dict[str, float]:
 
 
 def forecasts(review: Review) -> Table:
-    rows = tuple(
-        (
-            f.name, f.source, f.p10_requests_per_month, f.p50_requests_per_month, f.p90_requests_per_month,
-            signed(f.growth_per_month_frac), f.error_frac, f.other_error_frac, f.tried_weeks or None,
-        )
-        for f in review.forecasts
-    )  # fmt: skip
     columns = (
-        C("workload", "workload"), C("source", "forecast"), C("p10", "P10 requests/month", "tokens"),
-        C("p50", "P50", "tokens"), C("p90", "P90", "tokens"), C("growth", "growth/month", "number"),
-        C("error_frac", "off when tried", "percent"), C("other_error_frac", "next best method", "percent"),
-        C("tried_weeks", "weeks ahead", "count"),
-    )  # fmt: skip
-    return Table("forecasts", "forecast for the next quarter", columns, rows)
+        C("workload", "workload", get=lambda f: f.name),
+        C("source", "forecast"),
+        C("p10", "P10 requests/month", "tokens", get=lambda f: f.p10_requests_per_month),
+        C("p50", "P50", "tokens", get=lambda f: f.p50_requests_per_month),
+        C("p90", "P90", "tokens", get=lambda f: f.p90_requests_per_month),
+        C("growth", "growth/month", "number", get=lambda f: signed(f.growth_per_month_frac)),
+        C("error_frac", "off when tried", "percent"),
+        C("other_error_frac", "next best method", "percent"),
+        C("tried_weeks", "weeks ahead", "count", get=lambda f: f.tried_weeks or None),
+    )
+    return Table("forecasts", "forecast for the next quarter", columns, review.forecasts)
 
 
 def ahead(review: Review) -> Table:
-    if review.ahead is None:
-        return Table("ahead", "", (), ())
     a = review.ahead
-    rows: list[Row] = [(s.name, s.probability_frac, s.cost_usd, s.regret_usd) for s in a.scenarios]
-    if a.expected_cost_usd is not None:
-        rows.append(("expected", None, a.expected_cost_usd, None))
+    if a is None:
+        return Table("ahead", "", (), ())
     columns = (
-        C("scenario", "scenario"), C("probability_frac", "probability", "percent"),
-        C("cost_usd", "cost in the horizon $", "money"), C("regret_usd", "regret $", "money"),
-    )  # fmt: skip
-    return Table("ahead", f"{_quarters(a.quarters)} from {a.first_day}, by the forecast", columns, tuple(rows))
+        C("scenario", "scenario", get=lambda s: s.name),
+        C("probability_frac", "probability", "percent"),
+        C("cost_usd", "cost in the horizon $", "money"),
+        C("regret_usd", "regret $", "money"),
+    )
+    mean = [] if a.expected_cost_usd is None else [Cells(scenario="expected", cost_usd=a.expected_cost_usd)]
+    title = f"{_quarters(a.quarters)} from {a.first_day}, by the forecast"
+    return Table("ahead", title, columns, (*a.scenarios, *mean))
 
 
 def sign_now(review: Review) -> Table:
-    if review.ahead is None:
-        return Table("sign_now", "", (), ())
-    rows = tuple(
-        (s.instances, s.offer, s.term, str(s.last_day), s.usd_per_month, s.owed_after_usd)
-        for s in review.ahead.sign_now
-    )
     columns = (
-        C("instances", "instances", "count"), C("offer", "instance"), C("term", "term"), C("last_day", "until"),
-        C("usd_per_month", "$/month", "money"), C("owed_after_usd", "owed after the horizon $", "money"),
-    )  # fmt: skip
-    return Table("sign_now", "sign now, whatever comes", columns, rows)
+        C("instances", "instances", "count"),
+        C("offer", "instance"),
+        C("term", "term"),
+        C("last_day", "until", get=lambda s: str(s.last_day)),
+        C("usd_per_month", "$/month", "money"),
+        C("owed_after_usd", "owed after the horizon $", "money"),
+    )
+    signed = () if review.ahead is None else review.ahead.sign_now
+    return Table("sign_now", "sign now, whatever comes", columns, signed)
 
 
 def _quarters(count: int) -> str:
@@ -170,13 +175,16 @@ def _quarters(count: int) -> str:
 
 
 def commitments(review: Review) -> Table:
-    rows = tuple((c.act, c.instances, c.offer, c.purchase, c.lapses, c.usd_per_month, c.said)
-                 for c in review.commitments)  # fmt: skip
     columns = (
-        C("act", "do"), C("instances", "instances", "count"), C("offer", "instance"), C("purchase", "term"),
-        C("lapses", "lapses"), C("usd_per_month", "$/month", "money"), C("said", "why"),
-    )  # fmt: skip
-    return Table("commitments", "commitments", columns, rows)
+        C("act", "do"),
+        C("instances", "instances", "count"),
+        C("offer", "instance"),
+        C("purchase", "term"),
+        C("lapses", "lapses"),
+        C("usd_per_month", "$/month", "money"),
+        C("said", "why"),
+    )
+    return Table("commitments", "commitments", columns, review.commitments)
 
 
 def findings(review: Review) -> Table:
@@ -193,22 +201,18 @@ def findings(review: Review) -> Table:
 
 
 def trend(review: Review) -> Table:
-    if len(review.trend) < 2:
-        return Table("trend", "", (), ())
-    rows = tuple(
-        (
-            p.name, p.last_hour[:10], p.planned_usd_per_month, p.actual_usd_per_month, p.hindsight_usd_per_month,
-            p.next_usd_per_month, p.actual_usd_per_1m_tokens, p.actual_tokens_per_month, signed(p.forecast_off_frac),
-        )
-        for p in review.trend
-    )  # fmt: skip
     columns = (
-        C("review", "review"), C("until", "until"), C("planned", "planned $/month", "money"),
-        C("actual", "actual", "money"), C("hindsight", "hindsight", "money"), C("next", "next plan", "money"),
-        C("usd_per_1m_tokens", "$/1M tokens", "small price"), C("tokens_per_month", "tokens/month", "tokens"),
-        C("off", "requests off", "number"),
-    )  # fmt: skip
-    return Table("trend", "trend", columns, rows)
+        C("review", "review", get=lambda p: p.name),
+        C("until", "until", get=lambda p: p.last_hour[:10]),
+        C("planned", "planned $/month", "money", get=lambda p: p.planned_usd_per_month),
+        C("actual", "actual", "money", get=lambda p: p.actual_usd_per_month),
+        C("hindsight", "hindsight", "money", get=lambda p: p.hindsight_usd_per_month),
+        C("next", "next plan", "money", get=lambda p: p.next_usd_per_month),
+        C("usd_per_1m_tokens", "$/1M tokens", "small price", get=lambda p: p.actual_usd_per_1m_tokens),
+        C("tokens_per_month", "tokens/month", "tokens", get=lambda p: p.actual_tokens_per_month),
+        C("off", "requests off", "number", get=lambda p: signed(p.forecast_off_frac)),
+    )
+    return Table("trend", "trend", columns, review.trend if len(review.trend) > 1 else ())
 
 
 def _together(names: list[str]) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from planner.io.formatting import usd_small
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from planner.reports.phrases import alike
+from planner.reports.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Table
+from planner.reports.table import Column as C
 from planner.reports.tables.answers import fixed_column, fixed_usd, here_usd
-from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Row, Table
-from planner.reports.tables.table import Column as C
 
 MONEY = C("cost_usd_per_month", "$/month", "money")
 PER_1M = C("usd_per_1m_tokens", "$/1M", "small price")
@@ -28,18 +28,19 @@ def study_tables(plan: Plan) -> Iterator[Table]:
 
 
 def waterfall(w: Waterfall) -> Table:
-    rows = tuple(
-        (s.key, s.title, s.status, s.cost_usd_per_month, s.bound_usd_per_month, s.usd_per_1m_tokens,
-         s.saves_usd_per_month, s.saves_frac, _may(s), "; ".join(s.fleet) or None)
-        for s in (*w.steps, *([w.naive] if w.naive else []))
-    )  # fmt: skip
     columns = (
-        C("step", "key", formats=DATA), C("title", "step"), C("status", "plan", formats=BEYOND_TEXT), MONEY,
-        C("bound_usd_per_month", "proved above $/month", "money", FILES), PER_1M,
-        C("saves_usd_per_month", "saves", "money"), C("saves_frac", "", "percent"),
-        C("said", "may also", formats=TEXT, missing=""), C("fleet", "fleet at its busiest", formats=BEYOND_TEXT),
-    )  # fmt: skip
-    return Table("waterfall", "Savings, lever by lever", columns, rows, w.notes)
+        C("step", "key", formats=DATA, get=lambda s: s.key),
+        C("title", "step"),
+        C("status", "plan", formats=BEYOND_TEXT),
+        MONEY,
+        C("bound_usd_per_month", "proved above $/month", "money", FILES),
+        PER_1M,
+        C("saves_usd_per_month", "saves", "money"),
+        C("saves_frac", "", "percent"),
+        C("said", "may also", formats=TEXT, missing="", get=_may),
+        C("fleet", "fleet at its busiest", formats=BEYOND_TEXT, get=lambda s: "; ".join(s.fleet) or None),
+    )
+    return Table("waterfall", "Savings, lever by lever", columns, (*w.steps, *([w.naive] if w.naive else [])), w.notes)
 
 
 def _may(s: StepRecord) -> str:
@@ -50,23 +51,27 @@ def _may(s: StepRecord) -> str:
 
 
 def volumes(b: BreakEven, points: Sequence[VolumePoint] | None = None) -> Table:
+    def per_1m(key: str, title: str, cost: Callable[[VolumePoint], float | None]) -> C:
+        def get(p: VolumePoint) -> float | None:
+            usd = cost(p)
+            return None if usd is None else 1e6 * usd / p.tokens_per_month
+
+        return C(key, title, "small price", SCREEN, get=get)
+
     columns = (
-        C("demand_multiple", "volume", "times"), C("tokens_per_month", "tokens/month", "tokens"),
-        C("api_usd_per_month", "API $/month", "money"), C("self_hosted_usd_per_month", "without an API", "money"),
+        C("demand_multiple", "volume", "times", get=lambda p: p.multiple),
+        C("tokens_per_month", "tokens/month", "tokens"),
+        C("api_usd_per_month", "API $/month", "money"),
+        C("self_hosted_usd_per_month", "without an API", "money"),
         C("self_hosted_bound_usd_per_month", "at least", "money", BEYOND_TEXT),
         C("mixed_usd_per_month", "with APIs", "money"),
-        C("mixed_bound_usd_per_month", "at least", "money", BEYOND_TEXT), C("api", "$/1M API", "small price", SCREEN),
-        C("self_hosted", "without", "small price", SCREEN), C("mixed", "with", "small price", SCREEN),
-    )  # fmt: skip
-    rows = tuple(_volume_row(p) for p in (b.points if points is None else points))
-    return Table("volumes", f"Cost by volume, against {b.provider} {b.model}", columns, rows, b.notes)
-
-
-def _volume_row(p: VolumePoint) -> Row:
-    costs = (p.api_usd_per_month, p.self_hosted_usd_per_month, p.mixed_usd_per_month)
-    each = (None if cost is None else 1e6 * cost / p.tokens_per_month for cost in costs)
-    return (p.multiple, p.tokens_per_month, costs[0], costs[1], p.self_hosted_bound_usd_per_month, costs[2],
-            p.mixed_bound_usd_per_month, *each)  # fmt: skip
+        C("mixed_bound_usd_per_month", "at least", "money", BEYOND_TEXT),
+        per_1m("api", "$/1M API", lambda p: p.api_usd_per_month),
+        per_1m("self_hosted", "without", lambda p: p.self_hosted_usd_per_month),
+        per_1m("mixed", "with", lambda p: p.mixed_usd_per_month),
+    )
+    title = f"Cost by volume, against {b.provider} {b.model}"
+    return Table("volumes", title, columns, tuple(b.points if points is None else points), b.notes)
 
 
 def crossings(b: BreakEven) -> Table:
@@ -77,34 +82,45 @@ def crossings(b: BreakEven) -> Table:
         for c in crossed
     )
     columns = (
-        C("way", "way"), C("demand_multiple", "x demand", "number"), C("tokens_per_month", "tokens/month", "tokens"),
-        MONEY, C("between_multiple_low", "proved from x", "number"), C("between_multiple_high", "to x", "number"),
+        C("way", "way"),
+        C("demand_multiple", "x demand", "number"),
+        C("tokens_per_month", "tokens/month", "tokens"),
+        MONEY,
+        C("between_multiple_low", "proved from x", "number"),
+        C("between_multiple_high", "to x", "number"),
         C("cheaper_from_here", "cheaper from here"),
-    )  # fmt: skip
+    )
     return Table("crossings", "Break-even volumes", columns, rows)
 
 
 def providers(plan: Plan, bills: Sequence[ProviderBill], title: str = "The same requests at API providers") -> Table:
     """Each bill beside what its workloads cost in the plan."""
     columns = (
-        C("provider", "provider"), C("model", "model"), C("role", "role", formats=FILES),
-        C("workloads", "workloads", formats=FILES), C("served", "for", formats=SCREEN), MONEY,
-        fixed_column(fixed_usd(plan, b) for b in bills),
-        C("here_usd_per_month", "in the plan", "money"),
-        C("without_discounts_usd_per_month", "without discounts", "money"), PER_1M,
-        C("prices", "in / out per 1M", formats=SCREEN), C("source", "price from", formats=FILES),
+        C("provider", "provider"),
+        C("model", "model"),
+        C("role", "role", formats=FILES),
+        C("workloads", "workloads", formats=FILES, get=lambda b: ", ".join(b.workloads)),
+        C("served", "for", formats=SCREEN,
+          get=lambda b: f"all workloads, {b.role}" if _is_whole(b) else alike(b.workloads)),
+        MONEY,
+        fixed_column((fixed_usd(plan, b) for b in bills), lambda b: fixed_usd(plan, b)),
+        C("here_usd_per_month", "in the plan", "money",
+          get=lambda b: plan.cost_usd_per_month if _is_whole(b) else here_usd(plan, b.workloads)),
+        C("without_discounts_usd_per_month", "without discounts", "money"),
+        PER_1M,
+        C("prices", "in / out per 1M", formats=SCREEN, get=_prices),
+        C("source", "price from", formats=FILES),
         C("date", "price of", formats=FILES),
     )  # fmt: skip
     sources = sorted({f"{b.source}, {b.date}" if b.date else b.source for b in bills})
     notes = (f"prices: {'; '.join(sources)}",) if len(sources) == 1 else ()
-    return Table("providers", title, columns, tuple(_bill_row(plan, b) for b in bills), notes)
+    return Table("providers", title, columns, tuple(bills), notes)
 
 
-def _bill_row(plan: Plan, b: ProviderBill) -> Row:
+def _is_whole(b: ProviderBill) -> bool:
+    return b.role != "same model"
+
+
+def _prices(b: ProviderBill) -> str:
     tier = min(b.prices.tiers, key=lambda t: t.above_input_tokens)
-    whole = b.role != "same model"
-    served = f"all workloads, {b.role}" if whole else alike(b.workloads)
-    here = plan.cost_usd_per_month if whole else here_usd(plan, b.workloads)
-    prices = f"{usd_small(tier.input_usd_per_1m)} / {usd_small(tier.output_usd_per_1m)}"
-    return (b.provider, b.model, b.role, ", ".join(b.workloads), served, b.cost_usd_per_month, fixed_usd(plan, b), here,
-            b.without_discounts_usd_per_month, b.usd_per_1m_tokens, prices, b.source, b.date)  # fmt: skip
+    return f"{usd_small(tier.input_usd_per_1m)} / {usd_small(tier.output_usd_per_1m)}"

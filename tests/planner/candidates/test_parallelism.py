@@ -20,8 +20,8 @@ from planner.optimization.replan import Replanner
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
-from planner.reports.terminal import render
 from tests.support.lever_plans import ROUGHLY
+from tests.support.shown import plan_text
 
 TEXT = """
 workloads:
@@ -147,7 +147,7 @@ def test_a_diff_compares_the_ways_of_two_menus(shared: Plan) -> None:
 
 
 def test_a_report_says_how_experts_are_shared(shared: Plan) -> None:
-    assert "8 x h200, expert parallel" in render(shared) or "4 x h200, expert parallel" in render(shared)
+    assert "8 x h200, expert parallel" in plan_text(shared) or "4 x h200, expert parallel" in plan_text(shared)
 
 
 def test_an_explanation_prices_the_ways_that_the_menu_leaves_out() -> None:

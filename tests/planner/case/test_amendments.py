@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -10,7 +11,8 @@ import planner
 from planner.case.case import Case, case_from_json
 from planner.case.quarters import block_case, blocks_of
 from planner.io.errors import InputError
-from planner.reports.validation import validation_report
+from planner.reports.text import as_text
+from planner.reports.validation import validation_document
 from tests.planner.case.test_future import HEAD, chat, docs, future_of, scenarios
 from tests.support.places import ROOT
 
@@ -183,8 +185,8 @@ def test_the_changes_in_the_documentation_load() -> None:
 
 def test_validate_says_what_differs_and_from_when_on() -> None:
     strict = "name: strict, probability: 100%, from: 2027-07-01, changes: {workloads.chat.slo.ttft_p95: 1s}"
-    report = validation_report(case_of(chat(), YEAR, PRICES, scenarios(strict)))
-    assert "  strict: from 2027-04-01 on other than now: instances and their prices\n" in report.text
-    assert "  strict: from 2027-07-01 on other than now: workloads, instances and their prices\n" in report.text
-    (scenario,) = report.data["scenarios"]
+    report = validation_document(case_of(chat(), YEAR, PRICES, scenarios(strict)))
+    assert "  strict: from 2027-04-01 on other than now: instances and their prices\n" in as_text(report)
+    assert "  strict: from 2027-07-01 on other than now: workloads, instances and their prices\n" in as_text(report)
+    (scenario,) = json.loads(report.json())["scenarios"]
     assert scenario["differs_from_quarter"]["3"] == ["workloads", "offers"]

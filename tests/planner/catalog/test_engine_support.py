@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -21,9 +22,9 @@ from planner.catalog.variant import Variant
 from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
-from planner.reports.catalog import catalog_report
-from planner.reports.tables.csv import plan_csv
-from planner.reports.terminal import render
+from planner.reports.catalog import catalog_document
+from planner.reports.text import as_text
+from tests.support.shown import plan_csv, plan_text
 
 CATALOG = shipped_catalog()
 
@@ -161,7 +162,7 @@ baseline: openai/gpt-4o-mini
 def test_what_was_never_seen_to_run_is_marked_everywhere_and_a_policy_forbids_it() -> None:
     plan = planner.plan_fleet(planner.case_from_text(OWN))
     assert support_of(plan.case, Variant("llama-3.1-8b", "fp16", "own")).verdict == "unproven"
-    text = render(plan)
+    text = plan_text(plan)
     assert "unproven, try it before you sign: vllm was never seen to run llama-3.1-8b fp16 on own" in text
     assert "estimated, unproven" in text
     for table in ("options", "deployments"):
@@ -192,6 +193,9 @@ def test_parsers_are_those_of_the_first_entry_that_fits() -> None:
 
 
 def test_the_catalog_shows_quantized_checkpoints_and_how_to_add_one() -> None:
-    report = catalog_report("models", "llama-3.1-8b", "180d", None)
-    assert report.data["llama-3.1-8b"]["checkpoints"]["fp8"] == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
-    assert "catalog: {models: {llama-3.1-8b: {checkpoints: {fp8: ID}}}}" in report.text
+    report = catalog_document("models", "llama-3.1-8b", "180d", None)
+    assert (
+        json.loads(report.json())["llama-3.1-8b"]["checkpoints"]["fp8"]
+        == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
+    )
+    assert "catalog: {models: {llama-3.1-8b: {checkpoints: {fp8: ID}}}}" in as_text(report)

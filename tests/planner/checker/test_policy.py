@@ -16,7 +16,9 @@ from planner.checker.policy.rules import Check, Rule
 from planner.checker.policy.schema import RULES, load_policy, policy_from_text
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
-from planner.reports.policy import check_markdown, check_text
+from planner.reports.markdown import as_markdown
+from planner.reports.policy import check_document
+from planner.reports.text import as_text
 from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, only_our_tags
@@ -123,7 +125,7 @@ def test_a_value_at_its_limit_passes_and_one_beyond_it_fails(name: str) -> None:
     at, beyond = (judged(plan, text.format(written(limit)), against) for limit in (value, value * 0.9999))
     assert at.value == pytest.approx(value) and at.passed and not at.at_least
     assert not beyond.passed
-    shown = check_text(checked(plan, text.format(written(value * 0.9999)), against))
+    shown = as_text(check_document(checked(plan, text.format(written(value * 0.9999)), against)))
     assert f"{plan.name} breaks 1 of 1 rule\n" in shown and "  FAILS  max_" in shown.replace("budget", "max_")
 
 
@@ -163,7 +165,7 @@ def test_headroom_is_that_of_the_tightest_workload_and_of_every_objective() -> N
     assert kinds == ["ttft", "tpot"]
     nobody = checked(plan, "min_slo_headroom: {e2e: 50%}").rules[0]
     assert nobody.passed and nobody.value is None
-    assert " -  at least 50.0%  " in check_text(checked(plan, "min_slo_headroom: {e2e: 50%}"))
+    assert " -  at least 50.0%  " in as_text(check_document(checked(plan, "min_slo_headroom: {e2e: 50%}")))
 
 
 def test_the_budget_is_for_the_dearest_month() -> None:
@@ -189,8 +191,8 @@ def test_prices_age_from_the_day_that_is_given() -> None:
     assert not judged(plan, text.format(oldest + timedelta(31)), as_of=None).passed
     assert judged(plan, text.format(oldest + timedelta(31)), as_of=oldest).value == 0
     today = checked(plan, "max_price_age: 10000d", as_of=None)
-    assert today.as_of_is_today and "which is today" in check_text(today)
-    assert "which is today" not in check_text(checked(plan, "max_price_age: 10000d"))
+    assert today.as_of_is_today and "which is today" in as_text(check_document(today))
+    assert "which is today" not in as_text(check_document(checked(plan, "max_price_age: 10000d")))
     assert checked(plan, "max_gap: 1%").as_of is None
 
 
@@ -350,18 +352,18 @@ def test_what_is_printed_is_inert() -> None:
     plan = changed(plan, name=HOSTILE)
     text = "min_slo_headroom: 99%\nallowed_regions: [nowhere]\nmax_api_share: 0%\nmax_gap: 1%\nmax_price_age: 1d\n"
     found = checked(plan, text + "max_change: 0%", changed(plan, name=HOSTILE))
-    page = check_markdown(found)
+    page = as_markdown(check_document(found))
     assert only_our_tags(page)
     rows = cells(page)
     assert {len(row) for row in rows} == {6}
     assert any("<script>alert(1)</script> | `x`" in row[2] for row in rows if row[1] == "allowed_regions")
-    assert no_control_characters(check_text(found)) and no_control_characters(page.replace("\u200b", ""))
+    assert no_control_characters(as_text(check_document(found))) and no_control_characters(page.replace("\u200b", ""))
     failing, kept = page.split("<details>")
     assert "min\\_slo\\_headroom.ttft" in failing and "max\\_gap" in kept
 
 
 def test_value_and_limit_can_be_told_apart() -> None:
-    close = check_text(checked(changed(small_plan(), gap_frac=0.010001), "max_gap: 1%"))
+    close = as_text(check_document(checked(changed(small_plan(), gap_frac=0.010001), "max_gap: 1%")))
     assert "1.0001%  at most 1.0000%" in close
-    dust = check_text(checked(changed(small_plan(), gap_frac=0.01 + 1e-10), "max_gap: 1%"))
+    dust = as_text(check_document(checked(changed(small_plan(), gap_frac=0.01 + 1e-10), "max_gap: 1%")))
     assert "1.0%  at most 1.0%" in dust and "  ok" in dust

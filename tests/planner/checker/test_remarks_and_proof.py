@@ -16,7 +16,9 @@ from planner.checker.policy.rules import Check
 from planner.checker.proof import bound_check
 from planner.checker.remarks import BOUND, REGRET, REMARKS, remarks_in
 from planner.plan.plan import Plan, plan_from_json
-from planner.reports.policy import check_markdown, check_text
+from planner.reports.markdown import as_markdown
+from planner.reports.policy import check_document
+from planner.reports.text import as_text
 from planner.studies.proving import prove_again
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan
@@ -77,7 +79,7 @@ def test_rules_that_read_one_say_so() -> None:
     assert [r.rule for r in of_plan.rules if r.rests_on] == [BOUND.read_by]
     assert {r.rule for r in of_horizon.rules if r.rests_on} == {BOUND.read_by, REGRET.read_by}
     assert {r.rests_on for r in of_horizon.rules} == {None, "recorded"}
-    for text in (check_text(of_horizon), check_markdown(of_horizon).replace("\\", "")):
+    for text in (as_text(check_document(of_horizon)), as_markdown(check_document(of_horizon)).replace("\\", "")):
         assert "max_gap rests on what the file records; --prove works it out again" in text
         assert "max_regret rests on what the file records\n" in text
 
@@ -87,7 +89,7 @@ def test_a_check_lists_the_remarks_of_its_plan() -> None:
     whats = [r.what for r in check.unverified]
     assert whats == [r.what for r in remarks_in(lever_plan("mixed").as_json())]
     assert BOUND.what in whats and REGRET.what not in whats and "waterfall" not in whats
-    told = next(line for line in check_text(check).splitlines() if "not verified" in line)
+    told = next(line for line in as_text(check_document(check)).splitlines() if "not verified" in line)
     assert told.endswith("; ".join(whats))
     assert [r["what"] for r in check.as_json()["unverified"]] == whats
 

@@ -8,12 +8,11 @@ import pytest
 
 import planner
 from planner.plan.plan import Plan
-from planner.reports.markdown import plan_markdown
-from planner.reports.tables.csv import plan_csv
+from planner.reports.plan import plan_document
 from planner.reports.tables.plan import tables_of
-from planner.reports.tables.xlsx import plan_xlsx
-from planner.reports.terminal import render
+from planner.reports.xlsx import as_workbook
 from tests.support.command_line import SMALL, Command
+from tests.support.shown import plan_csv, plan_markdown, plan_text
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def fleetplan(
 
 @pytest.mark.slow
 def test_report_shows_a_saved_plan_in_every_format(fleetplan: Command, small: Plan) -> None:
-    assert fleetplan("report", "plan.json", "--format", "table").out == render(small)
+    assert fleetplan("report", "plan.json", "--format", "table").out == plan_text(small)
     assert fleetplan("report", "plan.json", "--format", "json").out == small.to_json()
     assert fleetplan("report", "plan.json", "--format", "md").out == plan_markdown(small)
     assert fleetplan("report", "plan.json", "--format", "csv").out == plan_csv(small, "fleet")
@@ -65,12 +64,12 @@ def test_a_workbook_has_every_table_and_no_formula(verb: tuple[str, str], fleetp
         for told, row in zip(view.rows, found[1:], strict=True):
             for value, cell in zip(told, row, strict=True):
                 assert cell == (pytest.approx(value) if isinstance(value, float) else None if value == "" else value)
-    assert plan_xlsx(small) == written, "the same plan gives the same bytes"
+    assert as_workbook(plan_document(small)) == written, "the same plan gives the same bytes"
 
 
 def test_names_are_text_in_a_workbook(tmp_path: Path, small: Plan) -> None:
     openpyxl = pytest.importorskip("openpyxl")
-    (tmp_path / "h.xlsx").write_bytes(plan_xlsx(small.model_copy(update={"name": "=1+1"})))
+    (tmp_path / "h.xlsx").write_bytes(as_workbook(plan_document(small.model_copy(update={"name": "=1+1"}))))
     book = openpyxl.load_workbook(tmp_path / "h.xlsx")
     assert book["about"]["B2"].value == "=1+1"
     cells = [cell for sheet in book for row in sheet.iter_rows() for cell in row]
@@ -79,7 +78,7 @@ def test_names_are_text_in_a_workbook(tmp_path: Path, small: Plan) -> None:
 
 
 def test_without_openpyxl_a_sentence_says_what_to_install(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.reports.tables.xlsx.find_spec", lambda name: None)
+    monkeypatch.setattr("planner.reports.xlsx.find_spec", lambda name: None)
     ran = fleetplan("plan", "small.yaml", "--xlsx", "plan.xlsx")
     assert (ran.code, ran.err) == (2, "--xlsx: needs openpyxl, which is not installed. Install fleetplan[xlsx].\n")
     assert not Path("plan.xlsx").exists()

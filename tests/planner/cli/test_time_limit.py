@@ -24,8 +24,6 @@ from planner.io.errors import OutOfTime
 from planner.optimization.assemble import assemble_plan, with_all_options
 from planner.plan.plan import Plan, plan_from_json
 from planner.reports.html.plan import html_report
-from planner.reports.markdown import plan_markdown
-from planner.reports.terminal import render
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Deployment, Pool
@@ -37,6 +35,7 @@ from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progr
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
 from tests.support.patience import PATIENCE_S
+from tests.support.shown import plan_markdown, plan_text
 
 pytestmark = pytest.mark.slow
 
@@ -237,7 +236,7 @@ def test_what_the_limit_cuts_off_is_left_out_and_named(monkeypatch: pytest.Monke
     assert all(option.chosen for option in plan.options)
     assert plan.if_throughput_is_off.low_usd_per_month is None
     said = "ot worked out, because the time limit was reached: what other options would cost and what the plan costs if"
-    text = render(plan)
+    text = plan_text(plan)
     for report in (text, plan_markdown(plan)):
         assert said in report
     page = html_report(plan)

@@ -22,7 +22,8 @@ from planner.explanations.records import Explanation, RunnerUp, extra_cost, leve
 from planner.optimization import replan as bench
 from planner.plan.plan import Plan
 from planner.plan.why_not import menu_judged, why_not
-from planner.reports.explanation import explanation_text
+from planner.reports.explanation import explanation_document
+from planner.reports.text import as_text
 from problems.fleet_problem import FleetProblem
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
@@ -253,14 +254,15 @@ def test_ctrl_c_keeps_what_is_known(plan: Plan, monkeypatch: pytest.MonkeyPatch)
     assert len(found.limits) + len(found.levers) == 2
     tried = {f"without {x.lever}" for x in found.levers} | {x.step for x in found.limits}
     assert not tried & set(found.not_tried)
-    assert "interrupted; not tried: " in explanation_text(found)
+    assert "interrupted; not tried: " in as_text(explanation_document(found))
 
 
 def test_nothing_is_said_of_what_was_not_tried(explanation: Explanation) -> None:
     nothing = explanation.model_copy(update={"limits": (), "levers": (), "choices": ()})
-    assert explanation_text(nothing).count("no ") == 2
+    assert as_text(explanation_document(nothing)).count("no ") == 2
     stopped = nothing.model_copy(update={"not_tried": ("without spot",)})
-    assert explanation_text(stopped) == "  interrupted; not tried: without spot\n"
+    _, *said = as_text(explanation_document(stopped)).splitlines()
+    assert said == ["", "  interrupted; not tried: without spot"]
 
 
 def test_one_workload_by_itself() -> None:
@@ -313,7 +315,7 @@ def test_without_the_only_thing_that_serves_it_there_is_no_runner_up() -> None:
     (choice,) = told.choices
     assert choice.runner_up is not None
     assert (choice.runner_up.feasible, choice.runner_up.served_by) == (False, None)
-    assert "nothing else can serve it" in explanation_text(told)
+    assert "nothing else can serve it" in as_text(explanation_document(told))
 
 
 def test_where_an_api_serves_the_runner_up_is_hosted() -> None:
@@ -334,10 +336,10 @@ def test_where_all_is_turned_away_instead_penalties_are_said_to_count(explanatio
         dearer_by_usd_per_month=500.0, proved_usd_per_month=(500.0, 500.0), verdict="proved",
     )  # fmt: skip
     choices = tuple(c.model_copy(update={"runner_up": nobody, "ways": 1}) for c in explanation.choices)
-    text = explanation_text(explanation.model_copy(update={"choices": choices}))
+    text = as_text(explanation_document(explanation.model_copy(update={"choices": choices})))
     assert "the only way to serve it" in text
     assert "the whole plan then costs $0.00 / month, an extra cost of $500, penalties counted" in text
-    assert "penalties counted" not in explanation_text(explanation)
+    assert "penalties counted" not in as_text(explanation_document(explanation))
 
 
 def test_steps_that_are_alike_are_told_once(explanation: Explanation) -> None:
@@ -345,7 +347,7 @@ def test_steps_that_are_alike_are_told_once(explanation: Explanation) -> None:
     steps = tuple(
         idle.model_copy(update={"workload": w, "step": f"relax {w}'s TTFT from 2 s to 2.2 s"}) for w in ("a", "b", "c")
     )
-    text = explanation_text(explanation.model_copy(update={"limits": steps}))
+    text = as_text(explanation_document(explanation.model_copy(update={"limits": steps})))
     assert text.count("TTFT from 2 s") == 1
     assert "relax a's TTFT from 2 s to 2.2 s; so for 2 other workloads" in text
 
@@ -410,7 +412,7 @@ def test_an_option_that_is_cheaper_by_itself_names_the_limit() -> None:
 def test_hostile_names_are_inert_in_an_explanation(explanation: Explanation) -> None:
     name = "\x1b[31m<b>\n"
     choices = tuple(c.model_copy(update={"workloads": (name,), "served_by": name}) for c in explanation.choices)
-    assert no_control_characters(explanation_text(explanation.model_copy(update={"choices": choices})))
+    assert no_control_characters(as_text(explanation_document(explanation.model_copy(update={"choices": choices}))))
 
 
 def test_progress_says_what_is_tried(plan: Plan) -> None:

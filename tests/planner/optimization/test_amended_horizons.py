@@ -15,7 +15,8 @@ from planner.checker.horizon import check_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import break_even_frac
 from planner.plan.plan import Plan
-from planner.reports.horizon.text import horizon_text
+from planner.reports.horizon import horizon_document
+from planner.reports.text import as_text
 from tests.support.horizon_plans import FLAT_DEMAND
 
 pytestmark = pytest.mark.slow
@@ -124,7 +125,7 @@ def test_instances_that_one_scenario_adds_are_signed_there_and_keep_others_from_
     usual, new = horizon.scenarios
     assert usual.by_quarter_usd == pytest.approx((2 * QUARTER_H * 1.86, 2 * QUARTER_H * 1.80))
     assert new.by_quarter_usd == pytest.approx((2 * QUARTER_H * 1.86, later["new"].instances * QUARTER_H * 0.05))
-    assert "aws/g6.xlarge@us-east-1" in horizon_text(horizon)
+    assert "aws/g6.xlarge@us-east-1" in as_text(horizon_document(horizon))
 
 
 # -- the checker ----------------------------------------------------------------------------------------------------

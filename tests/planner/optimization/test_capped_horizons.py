@@ -11,7 +11,8 @@ import pytest
 import planner
 from planner.checker.horizon import check_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.reports.horizon.text import horizon_text
+from planner.reports.horizon import horizon_document
+from planner.reports.text import as_text
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ def test_every_quarter_of_every_scenario_keeps_the_cap() -> None:
     assert check_horizon(capped.as_json()) == []
     assert max(paid_aws(capped)) <= 1500 + 1e-6
     assert max(free.bound_usd, capped.bound_usd) <= capped.counted_usd
-    assert f"aws is paid at most ${max(paid_aws(capped)):,.0f} in a month (quarter" in horizon_text(capped)
+    assert f"aws is paid at most ${max(paid_aws(capped)):,.0f} in a month (quarter" in as_text(horizon_document(capped))
 
 
 def lowered_everywhere(data: Any) -> None:

@@ -15,7 +15,8 @@ from planner.performance.closed_loop import closed_loop
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import engine_named
 from planner.performance.memory import Layout
-from planner.reports.performance import accuracy_text
+from planner.reports.performance import accuracy_document
+from planner.reports.text import as_text
 
 CATALOG = shipped_catalog()
 COLUMNS = ("source", "url_or_repo_path", "model", "params_b", "gpu", "n_gpus", "tp", "dtype_weights",
@@ -181,7 +182,7 @@ def test_errors_by_how_gpus_share_the_model(tmp_path: Path) -> None:
     assert set(a.as_json()["by_parallelism"]) == {"tensor", "expert", "data", "mixed"}
     assert a.by_parallelism_and_metric["expert ttft_ms"].n == 1
     assert a.as_json()["by_parallelism_and_metric"]["data tpot_ms"]["bias"] == a.by_parallelism["data"].bias
-    text = accuracy_text(a)
+    text = as_text(accuracy_document(a))
     assert "parallelism and metric" in text
     assert "expert ttft_ms" in text
 

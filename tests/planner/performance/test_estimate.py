@@ -11,7 +11,8 @@ from planner.catalog.variant import PARALLELISMS
 from planner.io.errors import InputError
 from planner.performance.estimate import estimate
 from planner.performance.estimate_rows import predict_points
-from planner.reports.performance import estimate_svg, estimate_text, points_report
+from planner.reports.performance import estimate_document, estimate_svg, points_document
+from planner.reports.text import as_text
 from tests.support.command_line import Command
 
 BASE = {"model": "llama-3.1-8b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200}
@@ -54,7 +55,7 @@ def test_nothing_is_carried_where_one_request_is_too_slow() -> None:
     slo = estimate("llama-3.1-8b", "l4", 1000, 200, tpot=(0.01, 0.95)).slo
     assert slo is not None
     assert slo.requests_per_s == 0
-    assert "nothing" in estimate_text(estimate("llama-3.1-8b", "l4", 1000, 200, tpot=(0.01, 0.95)))
+    assert "nothing" in as_text(estimate_document(estimate("llama-3.1-8b", "l4", 1000, 200, tpot=(0.01, 0.95))))
 
 
 MIXTURE = {"model": "mixtral-8x7b", "gpus_per_replica": 2}
@@ -117,8 +118,10 @@ def test_ways_to_share_experts_differ_and_are_named(tmp_path: Path) -> None:
     ways = {way: estimate(**shape, parallelism=way, concurrency=32) for way in PARALLELISMS}  # type: ignore[arg-type]
     assert len({e.at.tpot_ms for e in ways.values() if e.at}) == 3
     assert ways["tensor"].weights_gb == ways["expert"].weights_gb < ways["data"].weights_gb
-    assert estimate_text(ways["expert"]).startswith("qwen3-30b-a3b fp16 on 4 x h100, expert parallel, vllm")
-    assert "no public measurement" in estimate_text(ways["data"])
+    assert as_text(estimate_document(ways["expert"])).startswith(
+        "qwen3-30b-a3b fp16 on 4 x h100, expert parallel, vllm"
+    )
+    assert "no public measurement" in as_text(estimate_document(ways["data"]))
     assert ways["data"].as_json()["parallelism"] == "data"
     path = tmp_path / "points.csv"
     rows = "".join(f"qwen3-30b-a3b,h100,4,{way},1000,200,32\n" for way in ("", *PARALLELISMS))
@@ -126,7 +129,7 @@ def test_ways_to_share_experts_differ_and_are_named(tmp_path: Path) -> None:
     each = predict_points(path)
     assert [row["parallelism"] for row in each] == ["tensor", *PARALLELISMS]
     assert [row["tpot_ms"] for row in each[1:]] == [e.at.tpot_ms for e in ways.values() if e.at]
-    assert "4 x h100, data parallel" in points_report(path).text
+    assert "4 x h100, data parallel" in as_text(points_document(path))
     path.write_text("model,gpu,gpus_per_replica,parallelism,input,output,concurrency\nqwen3-30b-a3b,h100,4,ep,1,1,1\n")
     with pytest.raises(InputError, match=r"points\.csv:2: parallelism: there is no parallelism 'ep'. Use tensor"):
         predict_points(path)
@@ -136,8 +139,8 @@ def test_what_the_engine_does_not_run_is_said() -> None:
     shape = {"model": "mixtral-8x7b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200, "gpus_per_replica": 2}
     e = estimate(**shape, parallelism="expert", engine="tgi")  # type: ignore[arg-type]
     assert e.support == "fails"
-    assert "plans refuse it: TGI shards every layer" in estimate_text(e)
-    assert "plans refuse" not in estimate_text(estimate(**shape, engine="tgi"))  # type: ignore[arg-type]
+    assert "plans refuse it: TGI shards every layer" in as_text(estimate_document(e))
+    assert "plans refuse" not in as_text(estimate_document(estimate(**shape, engine="tgi")))  # type: ignore[arg-type]
 
 
 def test_an_end_to_end_objective_binds() -> None:

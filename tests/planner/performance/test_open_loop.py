@@ -27,7 +27,8 @@ from planner.performance.queueing import (
     percentile_of_sum,
     under_load,
 )
-from planner.reports.performance import estimate_text
+from planner.reports.performance import estimate_document
+from planner.reports.text import as_text
 
 H200 = machine_for(shipped_catalog(), Variant("llama-3.1-8b", "fp16", "h200", 1), "vllm")
 SERVED = [
@@ -101,9 +102,9 @@ def test_without_a_spread_of_answers_e2e_is_that_of_equal_ones_and_the_estimate_
     assert apart.slo.requests_per_s < equal.slo.requests_per_s
     assert apart.slo.e2e_ms == pytest.approx(6000, rel=1e-3)
     note = "E2E is that of answers that all have 211 tokens"
-    assert note in estimate_text(equal)
-    assert note not in estimate_text(apart)
-    assert "211 out (p95 451)" in estimate_text(apart)
+    assert note in as_text(estimate_document(equal))
+    assert note not in as_text(estimate_document(apart))
+    assert "211 out (p95 451)" in as_text(estimate_document(apart))
     assert equal.as_json()["output_spread"] is None
     assert apart.as_json()["output_spread"]["p95"] == 451
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import planner
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
-from planner.reports.diff import diff_markdown, diff_text
+from planner.reports.diff import diff_document
+from planner.reports.markdown import as_markdown
+from planner.reports.text import as_text
 from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, only_our_tags
@@ -53,8 +55,8 @@ def test_a_plan_does_not_differ_from_itself(plan: Plan) -> None:
     for same in (plan, lever_plan("together"), lever_plan("waiting"), lever_plan("shedding")):
         found = diff_plans(same, same)
         assert found.same
-        assert diff_text(found) == "no change\n"
-        assert diff_markdown(found).endswith("\n\nNo change.\n")
+        assert as_text(diff_document(found)) == "no change\n"
+        assert as_markdown(diff_document(found)).endswith("\n\n**no change**\n")
         assert found.attribution.total_usd_per_month == 0
         assert not (found.fleet or found.workloads or found.prices or found.limits or found.inputs)
 
@@ -131,7 +133,7 @@ def test_what_is_not_sold_any_more_is_said(plan: Plan) -> None:
     assert told.attribution.prices_usd_per_month == 0
     assert any("has no price in the second plan" in note for note in told.attribution.notes)
     assert {c.key for c in told.inputs} == {"offers"}
-    assert "its price counts as unchanged" in diff_text(told)
+    assert "its price counts as unchanged" in as_text(diff_document(told))
 
 
 def test_two_real_plans(plan: Plan, larger: Plan) -> None:
@@ -169,7 +171,7 @@ def test_lines_are_added_removed_and_changed(plan: Plan) -> None:
 def test_hostile_names_are_inert(plan: Plan) -> None:
     hostile = Plan.model_validate_json(plan.to_json().replace('"chat"', json.dumps(HOSTILE + "\x1b[31m")))
     found = diff_plans(plan, hostile)
-    text, page = diff_text(found), diff_markdown(found)
+    text, page = as_text(diff_document(found)), as_markdown(diff_document(found))
     assert "\x1b" not in text + page
     assert only_our_tags(page)
     assert any(HOSTILE in cell for row in cells(page) for cell in row)

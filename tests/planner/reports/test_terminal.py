@@ -12,10 +12,10 @@ from planner.plan.plan import Binding, Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.progress import closed_frac, describe
 from planner.reports.tables.plan import spot_replicas
-from planner.reports.tables.text import sparkline
-from planner.reports.terminal import render
+from planner.reports.text import sparkline
 from solvers.search.fleet_solution import Progress
 from tests.support.lever_plans import lever_plan
+from tests.support.shown import plan_text
 
 HOSTILE = "\x1b[31m[bold]x[/bold]<script>alert(1)</script>=cmd()"
 
@@ -50,7 +50,7 @@ def plan() -> Plan:
 
 
 def test_the_answer_comes_first(plan: Plan) -> None:
-    lines = render(plan, seconds=1.234).splitlines()
+    lines = plan_text(plan, seconds=1.234).splitlines()
     assert "proved optimal in 1.2 s" in lines[0]
     assert lines[1].split()[0] == usd(plan.cost_usd_per_month)
     assert f"saves {percent(plan.baseline.savings_frac)}" in lines[1]
@@ -65,7 +65,7 @@ def noted(*lines: str, forecast: str = "") -> str:
         f"    forecast: {{requests_per_day: 100k{forecast}}}\n{below}"
         "menu: {gpus: [l40s, h100], quantizations: [fp8], purchase: [on-demand]}\nbaseline: openai/gpt-4o-mini\n"
     )
-    return render(planner.plan_fleet(planner.case_from_text(text))).partition("  fleet ")[0]
+    return plan_text(planner.plan_fleet(planner.case_from_text(text))).partition("  fleet ")[0]
 
 
 def test_means_that_are_assumed_are_said_first() -> None:
@@ -88,12 +88,12 @@ def test_bursts_that_are_assumed_and_decide_are_said_first() -> None:
 def test_a_workload_that_is_wholly_shed_has_no_cost_per_token() -> None:
     plan = planner.plan_fleet(planner.case_from_text(ALL_SHED))
     assert plan.workloads[0].tokens_per_month == 0
-    row = next(line for line in render(plan).splitlines() if line.strip().startswith("w0"))
+    row = next(line for line in plan_text(plan).splitlines() if line.strip().startswith("w0"))
     assert row.split()[-3:] == ["-", "list", "price"]
 
 
 def test_one_option_is_ticked_and_every_default_is_listed(plan: Plan) -> None:
-    text = render(plan, verbose=True)
+    text = plan_text(plan, verbose=True)
     assert text.count("✓") == 1
     assert all(f"{a.key.removeprefix('workloads.chat.')} " in text and a.why in text for a in plan.assumptions)
     assert all(o.offer in text for o in plan.options if o.offer)
@@ -102,18 +102,18 @@ def test_one_option_is_ticked_and_every_default_is_listed(plan: Plan) -> None:
 def test_a_dearer_plan_does_not_claim_a_saving() -> None:
     plan = small_plan(extra="policy: {engineers: {count: 3, usd_per_year: 200k}}\n").as_json()
     plan["baseline"]["savings_usd_per_month"], plan["baseline"]["savings_frac"] = -120.0, -0.25
-    assert "costs 25% more ($120 / month)" in render(Plan.model_validate_json(__import__("json").dumps(plan)))
+    assert "costs 25% more ($120 / month)" in plan_text(Plan.model_validate_json(__import__("json").dumps(plan)))
 
 
 @pytest.mark.parametrize("status", ["interrupted", "feasible"])
 def test_an_unproved_plan_says_so(plan: Plan, status: str) -> None:
-    first = render(plan.model_copy(update={"status": status, "gap_frac": 0.031})).splitlines()[0]
+    first = plan_text(plan.model_copy(update={"status": status, "gap_frac": 0.031})).splitlines()[0]
     assert "3.10%" in first
     assert "optimal" not in first.replace("optimum", "")
 
 
 def test_names_cannot_reach_the_terminal() -> None:
-    text = render(small_plan(HOSTILE), verbose=True)
+    text = plan_text(small_plan(HOSTILE), verbose=True)
     assert "\x1b" not in text
     assert re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text) is None
     assert "[bold]" in text
@@ -128,7 +128,7 @@ def line_with(words: str, text: str) -> str:
 
 def test_a_mix_shows_each_deployment_and_its_share() -> None:
     plan = lever_plan("mixed")
-    text = render(plan)
+    text = plan_text(plan)
     first, second = plan.pools[0].deployments
     assert f"1 x {first.deployment.gpu}, 9" in line_with("documents ", text.split("workload  ")[1])
     assert second.deployment.basis in line_with(f"+ {second.deployment.model}", text)
@@ -142,7 +142,7 @@ def test_a_mix_shows_each_deployment_and_its_share() -> None:
 
 def test_a_shared_pool_shows_what_each_workload_pays() -> None:
     plan = lever_plan("together")
-    text = render(plan)
+    text = plan_text(plan)
     assert "chat + tuned" in text
     rows = [line_with(f"    {w.name} ", text).split() for w in plan.workloads]
     for row, w in zip(rows, plan.workloads, strict=True):
@@ -155,7 +155,7 @@ def test_a_shared_pool_shows_what_each_workload_pays() -> None:
 
 
 def test_work_that_waits_says_how_much_and_how_long() -> None:
-    text = render(lever_plan("waiting"))
+    text = plan_text(lever_plan("waiting"))
     assert re.search(r"night: \d+% of its requests wait, up to [12] h", text)
     assert "may wait" in text
     assert re.search(r"limits reached: max_gpus 1 \(l4, \d+ h a month\)", text)
@@ -163,26 +163,26 @@ def test_work_that_waits_says_how_much_and_how_long() -> None:
 
 def test_what_is_turned_away_has_a_line_of_its_own() -> None:
     plan = lever_plan("shedding")
-    plain, coloured = render(plan), render(plan, color=True)
+    plain, coloured = plan_text(plan), plan_text(plan, color=True)
     line = line_with("SHED", plain)
     assert f"{percent(plan.workloads[0].shed_share_frac)} of chat" in line
     assert usd(plan.penalty_usd_per_month) in line
     assert f"\x1b[31m{line}\x1b[0m" in coloured
     assert coloured.replace(f"\x1b[31m{line}\x1b[0m", line) == plain
-    assert "SHED" not in render(lever_plan("mixed"), color=True)
+    assert "SHED" not in plan_text(lever_plan("mixed"), color=True)
 
 
 def test_a_payment_up_front_is_cash_and_is_not_owed_again() -> None:
     plan = lever_plan("shedding")
     (c,) = plan.commitments
-    line = line_with("reserved-1y-upfront: ", render(plan))
+    line = line_with("reserved-1y-upfront: ", plan_text(plan))
     assert f"{usd(c.upfront_usd)} in cash when it is signed, {usd(c.beyond_horizon_usd)} more is owed" in line
 
 
 def test_the_last_line_says_what_is_proved() -> None:
     several, one = "at most 2 deployments of one model variant in a pool", "one deployment in a pool"
     for name, words in (("mixed", several), ("waiting", one)):
-        assert words in line_with("proved against", render(lever_plan(name)))
+        assert words in line_with("proved against", plan_text(lever_plan(name)))
     assert "2 of several that share replicas" in lever_plan("together").proof.covers
     assert "cost and penalties" in lever_plan("shedding").proof.covers
 
@@ -190,7 +190,7 @@ def test_the_last_line_says_what_is_proved() -> None:
 def test_a_limit_of_many_pools_is_said_once(plan: Plan) -> None:
     held = tuple(Binding(limit="min_replicas", name=f"w{k}", value=2, hours_per_month=10.0 * k) for k in range(5))
     held += (Binding(limit="budget_usd_per_month", value=5000, hours_per_month=730.0),)
-    text = render(plan.model_copy(update={"binding": held}))
+    text = plan_text(plan.model_copy(update={"binding": held}))
     said = "limits reached: min_replicas 2 (w0, w1, w2 and 2 more, up to 40 h a month); the budget of $5,000 a month"
     assert said in text
 
@@ -204,7 +204,7 @@ def test_equal_workloads_are_told_once() -> None:
     plan = planner.plan_fleet(
         planner.case_from_text(text + "menu: {gpus: [l40s, t4], purchase: [on-demand]}\nbaseline: openai/gpt-4o-mini\n")
     )
-    shown = render(plan)
+    shown = plan_text(plan)
     assert shown.count("options for ") == 1
     assert "options for t0, t1, t2 and 2 more, each" in shown
     reasons = [line for line in shown.splitlines() if "weights do not fit" in line]
@@ -234,17 +234,17 @@ def test_spot_replicas_are_those_that_are_bought() -> None:
 
 def test_the_verbose_report_has_commands_that_can_be_pasted() -> None:
     plan = lever_plan("mixed")
-    text = render(plan, verbose=True)
+    text = plan_text(plan, verbose=True)
     lines = [line.strip() for line in text.splitlines()]
     assert all(" ".join([*c.environment, c.command]) in lines for c in serve_commands(plan))
-    assert "vllm serve" not in render(plan)
+    assert "vllm serve" not in plan_text(plan)
 
 
 def test_spot_that_never_gets_dearer_is_no_risk() -> None:
     plan = lever_plan("together")
-    assert "95th percentile" in render(plan)
+    assert "95th percentile" in plan_text(plan)
     steady = plan.model_copy(update={"spot_at_p95_usd_per_month": plan.cost_usd_per_month})
-    assert "95th percentile" not in render(steady)
+    assert "95th percentile" not in plan_text(steady)
 
 
 @pytest.mark.parametrize(
@@ -261,24 +261,24 @@ def test_a_quota_that_leaves_no_room_is_a_limit_reached(limit: str, reached: str
         "menu: {gpus: [l40s, l4, h200], quantizations: [fp8], purchase: [on-demand], max_deployments: 1}\n"
         f"baseline: openai/gpt-4o-mini\npolicy: {{{limit}, min_replicas: 1}}\n"
     ))  # fmt: skip
-    told = [line for line in render(plan).splitlines() if "limits reached" in line]
+    told = [line for line in plan_text(plan).splitlines() if "limits reached" in line]
     assert [reached in line for line in told] == [True] if reached else not any("max_gpus" in line for line in told)
 
 
 def test_the_budget_is_named_where_it_sheds() -> None:
     plan = lever_plan("shedding")
     limits = plan.case.limits
-    assert "max_gpus 6 of l4 is reached" in line_with("SHED", render(plan))
+    assert "max_gpus 6 of l4 is reached" in line_with("SHED", plan_text(plan))
     tight = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month + 1})
     held = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": tight}), "binding": ()})
-    assert "has room for $1.00 more, and one more instance costs" in line_with("SHED", render(held))
+    assert "has room for $1.00 more, and one more instance costs" in line_with("SHED", plan_text(held))
     reached = (Binding(limit="budget_usd_per_month", value=900, hours_per_month=730.0),)
     held = held.model_copy(update={"binding": reached})
-    assert "the budget of" in (line := line_with("SHED", render(held)))
+    assert "the budget of" in (line := line_with("SHED", plan_text(held)))
     assert "is used up" in line
     wide = limits.model_copy(update={"budget_usd_per_month": 1e6})
     free = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": wide}), "binding": ()})
-    assert "budget" not in line_with("SHED", render(free))
+    assert "budget" not in line_with("SHED", plan_text(free))
 
 
 def test_small_formats() -> None:

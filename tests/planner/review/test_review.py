@@ -19,10 +19,12 @@ import planner
 from planner.case.demand.usage import Hours
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
-from planner.reports.html.review import review_page
-from planner.reports.review import review_markdown, review_text
-from planner.reports.tables.csv import table_csv
+from planner.reports.csv import table_csv
+from planner.reports.markdown import as_markdown
+from planner.reports.page import as_page
+from planner.reports.review import review_document
 from planner.reports.tables.review import NAMES, review_tables
+from planner.reports.text import as_text
 from planner.review.actuals import Actuals, as_it_came
 from planner.review.bridge import bridge
 from planner.review.records import Review
@@ -37,6 +39,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 from tests.support.report_plans import hostile_plan
 from tests.support.review_data import MONDAY, Row, as_csv, earlier_review, example_log, planned_rows
+from tests.support.shown import in_every_format
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
 GPU = "aws/g6e.xlarge@us-east-1"
@@ -112,7 +115,7 @@ def test_a_quarter_as_planned_says_so(tmp_path: Path, last: Plan) -> None:
     assert (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month) == (0,) * 4
     assert review.decisions[0].text == "keep the last plan: nothing it was made from has changed"
     assert all(c.hours_over_per_month == 0 and c.used_frac == pytest.approx(c.planned_frac) for c in review.capacity)
-    for text in (review_text(review), review_markdown(review), review_page(review)):
+    for text in in_every_format(review_document(review)):
         assert "The quarter went as planned." in text
 
 
@@ -161,7 +164,7 @@ def test_what_is_off_is_said(tmp_path: Path, last: Plan, factor: float, off: flo
     dearer = review.hindsight.cost_usd_per_month - last.cost_usd_per_month
     assert dearer * off > 0
     assert review.actual.tokens_per_month == pytest.approx(factor * last.tokens_per_month, rel=1e-3)
-    assert "no bill was given" in review_text(review)
+    assert "no bill was given" in as_text(review_document(review))
     assert [c.used_frac / c.planned_frac for c in review.capacity] == pytest.approx([factor] * 2, rel=1e-3)
 
 
@@ -221,7 +224,7 @@ def test_a_year_of_twenty_workloads_with_gaps_a_launch_and_an_outage_needs_no_cl
     assert found.review.as_planned
     assert found.next_plan.case_hash == plan.case_hash
     assert all(f.p50_requests_per_month > 0 for f in found.review.forecasts)
-    text = review_text(found.review)
+    text = as_text(review_document(found.review))
     assert "w00, w01, w02 and 15 more" in text
 
 
@@ -375,8 +378,13 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, example: Reviewed, 
                      "--markdown", written[2], "--plan", written[3], "-q")  # fmt: skip
     assert (done.code, done.err) == (0, "")
     review = example.review
-    assert done.out == review_text(review)
-    expected = (review.to_json(), review_page(review), review_markdown(review), example.next_plan.to_json())
+    assert done.out == as_text(review_document(review))
+    expected = (
+        review.to_json(),
+        as_page(review_document(review)),
+        as_markdown(review_document(review)),
+        example.next_plan.to_json(),
+    )
     assert tuple(file.read_text() for file in written) == expected
     assert Review.model_validate_json(review.to_json()) == review
     assert planner.read_plan(written[3]) == example.next_plan
@@ -440,7 +448,9 @@ def test_the_workflow_and_the_cron_line_use_options_that_exist(fleetplan: Comman
 def test_the_formats_on_stdout(example: Reviewed, fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
     assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "json").out == example.review.to_json()
-    assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "md").out == review_markdown(example.review)
+    assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "md").out == as_markdown(
+        review_document(example.review)
+    )
 
 
 def test_its_tables_as_csv(
@@ -519,13 +529,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Review:
 
 @pytest.mark.slow
 def test_names_do_nothing(hostile: Review) -> None:
-    text = review_text(hostile)
+    text = as_text(review_document(hostile))
     assert no_control_characters(text)
-    page = review_page(hostile)
+    page = as_page(review_document(hostile))
     assert page.count("<script") == 1
     assert "<img" not in page
     assert "onload=alert" not in page.replace("&lt;svg onload=alert", "")
-    assert only_our_tags(review_markdown(hostile))
+    assert only_our_tags(as_markdown(review_document(hostile)))
 
 
 def test_every_number_of_the_json_is_finite(hostile: Review, example: Reviewed) -> None:

@@ -11,8 +11,8 @@ import pytest
 import planner
 from planner.checker.horizon import check_horizon
 from planner.io.errors import InputError, OutOfTime
-from planner.reports.html.review import review_page
-from planner.reports.review import review_markdown, review_text
+from planner.reports.review import review_document
+from planner.reports.text import as_text
 from planner.review.records import CommitmentAdvice
 from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
@@ -20,6 +20,7 @@ from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 from tests.support.horizon_plans import FLAT_DEMAND
 from tests.support.review_data import as_csv, planned_rows, wobble
+from tests.support.shown import in_every_format
 
 HELD = "committed: [{offer: aws/g6e.xlarge@us-east-1, purchase: reserved-1y, instances: 1, price: $1/h, lapses: %s}]\n"
 FEW_WEEKS = 8
@@ -73,7 +74,7 @@ def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None
     assert ahead.expected_cost_usd == pytest.approx(horizon.expected_cost_usd)
     assert [s.instances for s in ahead.sign_now] == [c.instances for c in horizon.signed_now]
     assert ahead.expected_cost_usd == pytest.approx(sum(s.probability_frac * s.cost_usd for s in ahead.scenarios))
-    for text in (review_text(review), review_markdown(review), review_page(review)):
+    for text in in_every_format(review_document(review)):
         assert "the 2 quarters from 2026-12-01" in text
         assert "by the forecast" in text
     assert found.next_plan.case.future is None
@@ -82,9 +83,9 @@ def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None
         act="renew", offer=signed.offer, purchase="reserved-1y", instances=1, lapses="2027-01-15", usd_per_month=1.0,
         said="",
     )  # fmt: skip
-    both = review_text(review.model_copy(update={"commitments": (renewal,)}))
+    both = as_text(review_document(review.model_copy(update={"commitments": (renewal,)})))
     assert f"takes the place of 1 x {signed.offer} reserved-1y (until 2027-01-15) from the first day on" in both
-    assert "takes the place of" not in review_text(review.model_copy(update={"commitments": ()}))
+    assert "takes the place of" not in as_text(review_document(review.model_copy(update={"commitments": ()})))
 
 
 def test_a_review_outlives_a_time_limit_on_what_lies_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +94,9 @@ def test_a_review_outlives_a_time_limit_on_what_lies_ahead(folder: Path, monkeyp
 
     monkeypatch.setattr("planner.review.ahead.plan_horizon", late)
     found = reviewed(folder, "next: {starts: 2026-12-01, horizon: 2 quarters}\n")
-    assert "over the 2 quarters from 2026-12-01: no plan within the time limit" in review_text(found.review)
+    assert "over the 2 quarters from 2026-12-01: no plan within the time limit" in as_text(
+        review_document(found.review)
+    )
 
 
 @pytest.mark.slow
@@ -108,7 +111,7 @@ def test_scenarios_alone_are_for_one_quarter_and_have_their_weights(folder: Path
 def test_without_the_keys_a_review_is_as_it_was(folder: Path) -> None:
     found = reviewed(folder, "next: {starts: 2026-12-01}\n")
     assert (found.review.ahead, found.horizon_plan) == (None, None)
-    assert "by the forecast" not in review_text(found.review)
+    assert "by the forecast" not in as_text(review_document(found.review))
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,15 @@ from planner.case.case import Case, Holding
 from planner.case.prices import HELD
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
-from planner.reports.html.review import review_page
-from planner.reports.review import review_markdown, review_text
+from planner.reports.review import review_document
+from planner.reports.text import as_text
 from planner.review.bridge import bridge
 from planner.review.records import Review, point_of
 from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from tests.support.places import ROOT
 from tests.support.review_data import as_csv, planned_rows
+from tests.support.shown import in_every_format
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
 GPU = "aws/g6e.xlarge@us-east-1"
@@ -89,7 +90,7 @@ def test_a_held_box_that_is_used_costs_what_it_cost_when_it_was_bought(tmp_path:
     assert line.usd_per_month == pytest.approx(4 * 730 * SIGNED)
     b = found.review.bridge
     assert (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month) == (0, 0, 0)
-    for text in (review_text(found.review), review_markdown(found.review), review_page(found.review)):
+    for text in in_every_format(review_document(found.review)):
         assert "$3,423 / month of the next plan is paid in any case for what is held" in text
 
 
@@ -122,9 +123,9 @@ def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, l
     assert found.review.next.approved_usd_per_month == pytest.approx(approved)
     assert found.review.next.idle_usd_per_month == pytest.approx(0)  # all of them serve until they lapse
     first = f"${approved:,.0f} / month if expiring commitments are used until they lapse"
-    for text in (review_text(found.review), review_markdown(found.review), review_page(found.review)):
+    for text in in_every_format(review_document(found.review)):
         assert first in text and f"${found.next_plan.total_usd_per_month:,.0f} / month if their replacements" in text
-    assert f"to approve for the next plan: ${approved:,.0f} / month" in review_text(found.review)
+    assert f"to approve for the next plan: ${approved:,.0f} / month" in as_text(review_document(found.review))
     assert found.review.decisions[0].text.startswith(f"approve ${approved:,.0f} a month for the next plan")
     assert not any("does not use" in r.text for r in found.review.risks)
     (line,) = found.review.commitments

@@ -18,8 +18,10 @@ import planner
 from planner.case.changes import with_limits
 from planner.case.demand.future.edits import relative
 from planner.io.errors import InputError
-from planner.reports.html.what_if import what_if_page
-from planner.reports.what_if import what_if_csv, what_if_json, what_if_markdown, what_if_text
+from planner.reports.markdown import as_markdown
+from planner.reports.page import as_page
+from planner.reports.text import as_text
+from planner.reports.what_if import what_if_document, what_if_json
 from planner.studies.executing.executors import InProcess, executor_from
 from planner.studies.executing.jobs import Job, Result, Work
 from planner.studies.frontier import Frontier
@@ -31,6 +33,7 @@ from solvers.heuristics.incumbent import limits_are_kept
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command, run_script
 from tests.support.markdown_pages import only_our_tags
+from tests.support.shown import csv_of
 
 HOSTILE = "<script>alert(1)</script>|`x`|=1+1 [bold]"
 CASE = """\
@@ -325,7 +328,7 @@ def test_the_input_that_moves_the_cost_most_comes_first(source: Source) -> None:
     assert moved[0].low_value == "0.5"
     assert moved[0].high_value == "2"
     assert all(s.told for s in moved)
-    rows = list(csv.DictReader(io.StringIO(what_if_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(what_if_document(found), "what_if"))))
     assert len(rows) == 5
     assert [r["scale demand"] for r in rows] == ["", "0.5", "2", "", ""]
     assert [r["prices.l4.on_demand"] for r in rows] == ["", "", "", "'-5%", "'+5%"]
@@ -334,18 +337,18 @@ def test_the_input_that_moves_the_cost_most_comes_first(source: Source) -> None:
 def test_hostile_text_is_inert(found: Sweep) -> None:
     rows = tuple({**row, "run": HOSTILE, "inputs": {HOSTILE: "=cmd()"}} for row in found.rows)
     hostile = Sweep(HOSTILE, (HOSTILE,), rows, found.budgets, found.gap_frac)
-    assert what_if_page(hostile).count("<script") == what_if_page(found).count("<script") == 1
-    assert only_our_tags(what_if_markdown(hostile))
-    for row in csv.reader(io.StringIO(what_if_csv(hostile))):
+    assert as_page(what_if_document(hostile)).count("<script") == as_page(what_if_document(found)).count("<script") == 1
+    assert only_our_tags(as_markdown(what_if_document(hostile)))
+    for row in csv.reader(io.StringIO(csv_of(what_if_document(hostile), "what_if"))):
         assert not any(cell.startswith(("=", "@", "\t")) for cell in row)
     escape = Sweep("\x1b[31mred", (), tuple({**r, "run": "\x1b[2J"} for r in found.rows), (), 0.01)
-    assert "\x1b" not in what_if_text(escape)
+    assert "\x1b" not in as_text(what_if_document(escape))
 
 
 def test_the_json_of_a_frontier_is_a_list_of_points(found: Sweep) -> None:
     points = json.loads(what_if_json(found))
     assert all(set(p) >= FRONTIER_KEYS for p in points)
-    assert what_if_page(found) == what_if_page(found)
+    assert as_page(what_if_document(found)) == as_page(what_if_document(found))
 
 
 @pytest.mark.slow
@@ -413,8 +416,8 @@ def test_a_run_that_fails_leaves_the_others_and_says_why(source: Source) -> None
     assert [cost is None for cost in costs].count(True) == 1
     failed = [row["status"] for row in found.rows if row["cost_usd_per_month"] is None]
     assert failed == ["error: ValueError: <b>no</b>"]
-    assert "error: ValueError" in what_if_text(found)
-    assert "<b>no</b>" not in what_if_page(found)
+    assert "error: ValueError" in as_text(what_if_document(found))
+    assert "<b>no</b>" not in as_page(what_if_document(found))
 
 
 @pytest.mark.process

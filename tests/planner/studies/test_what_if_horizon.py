@@ -10,14 +10,15 @@ import pytest
 
 import planner
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.reports.html.what_if import what_if_page
-from planner.reports.what_if import what_if_csv, what_if_json, what_if_markdown, what_if_text
+from planner.reports.page import as_page
+from planner.reports.what_if import what_if_document, what_if_json
 from planner.studies.executing.executors import InProcess
 from planner.studies.overrides import Source, grid, options_of
 from planner.studies.sweep import Sweep, sweep, swings
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 from tests.support.horizon_plans import month_usd
+from tests.support.shown import csv_of, in_every_format
 
 pytestmark = pytest.mark.slow
 
@@ -118,12 +119,14 @@ def test_progress_is_told_of_every_run_and_budget(file: Path) -> None:
 
 
 def test_every_format_says_what_is_signed_and_owed(found: Sweep) -> None:
-    for text in (what_if_text(found), what_if_markdown(found), what_if_page(found)):
+    for text in in_every_format(what_if_document(found)):
         assert "sign now" in text and "owed after" in text and "is paid in any case" in text
-    assert "<b>high" not in what_if_page(found)
+    assert "<b>high" not in as_page(what_if_document(found))
     rows = json.loads(what_if_json(found))
     assert rows[0]["scenarios"][1]["name"] == HOSTILE and rows[0]["commitments"][0]["first_day"] == "2027-01-01"
-    assert what_if_csv(found).startswith("run,policy.max_liability,scale demand,months,expected_cost_usd")
+    assert csv_of(what_if_document(found), "what_if").startswith(
+        "run,policy.max_liability,scale demand,months,expected_cost_usd"
+    )
 
 
 def test_the_command_plans_horizons(

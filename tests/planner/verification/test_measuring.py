@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
-from planner.reports.verification import seconds
+from planner.reports.tables.verification import seconds
 from planner.verification.arrivals import HOURS
 from planner.verification.measuring import EDGES, FEWEST, Ended, PoolHours, Tally, clearly_missed, missed_hour
 from planner.verification.records import WorkloadServed

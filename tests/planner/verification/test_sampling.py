@@ -12,11 +12,14 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
+
 import planner
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
-from planner.reports.html.verification import verification_page
-from planner.reports.verification import coverage, headline, hour_names, verification_markdown
+from planner.reports.markdown import as_markdown
+from planner.reports.page import as_page
+from planner.reports.tables.verification import coverage, headline, hour_names
+from planner.reports.verification import verification_document
 from planner.verification import serving, traffic
 from planner.verification.arrivals import HOURS, MINUTES, slots_of_week
 from planner.verification.records import VerificationReport
@@ -153,7 +156,9 @@ def test_a_sample_says_what_the_week_says(plan: Plan) -> None:
     assert lines[0].startswith("chat: a sample, ") and "warm-up" in lines[0] and "estimates" in lines[1]
     report = VerificationReport(runs=(sample,))
     assert VerificationReport.model_validate_json(report.model_dump_json()) == report
-    assert "a sample" in verification_markdown(report) and "a sample" in verification_page(report)
+    assert "a sample" in as_markdown(verification_document(report)) and "a sample" in as_page(
+        verification_document(report)
+    )
 
 
 def test_an_estimate_on_both_sides_of_a_promise_says_so(plan: Plan) -> None:

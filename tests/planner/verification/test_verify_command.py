@@ -21,7 +21,8 @@ from planner.pipeline import attempt
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
 from planner.reports import phrases
-from planner.reports.verification import verification_text
+from planner.reports.text import as_text
+from planner.reports.verification import verification_document
 from planner.studies import verified_plan
 from planner.verification.records import Verification, VerificationReport
 from planner.verification.request_logs import bucket_of, read_request_log, source_of
@@ -98,7 +99,7 @@ def test_the_slack_of_one_replica_is_what_the_load_may_grow_by(monkeypatch: pyte
     assert slack.one_replica and slack.smallest_fleet_frac is None
     assert slack.busy_frac is not None and 0 < slack.busy_frac < 1
     report = VerificationReport(runs=(verify_plan(alone, replace(AS_PLANNED, days=1)),), slack=slack)
-    said = verification_text(report)
+    said = as_text(verification_document(report))
     assert "no deployment has more than one replica in any hour" in said
     assert f"holds to {slack.holds_to_load:.2f} times the demand" in said and "of their time in steps" in said
     assert "0 / month" not in said
@@ -111,7 +112,7 @@ def test_hours_that_miss_are_on_top_with_their_reason(plan: Plan) -> None:
     hours = [hour for p in missed for hour in p.missed_hours]
     assert {hour.reason for hour in hours} == {"fewer replicas than planned"}
     assert all(hour.replicas < hour.planned_replicas and hour.waiting >= 0 for hour in hours)
-    text = verification_text(VerificationReport(runs=(found,)))
+    text = as_text(verification_document(VerificationReport(runs=(found,))))
     assert text.index("hours that miss") < text.index("promises\n")
     assert "fewer replicas than planned" in text and "replicas ran" in text
     more = verify_plan(plan, replace(AS_PLANNED, days=1, load=2.0))

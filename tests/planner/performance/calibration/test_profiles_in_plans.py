@@ -10,7 +10,8 @@ import pytest
 import planner
 from planner.performance.calibration.calibrate import calibrate
 from planner.plan.plan import Plan
-from planner.reports.performance import calibration_text
+from planner.reports.performance import calibration_document
+from planner.reports.text import as_text
 from tests.support.command_line import Command
 
 DEMAND = """
@@ -75,7 +76,7 @@ def test_faster_than_the_datasheet_is_refused_with_the_arithmetic(tmp_path: Path
 def test_calibration_says_what_it_did(tmp_path: Path) -> None:
     (tmp_path / "results.csv").write_text(POINTS % (7, 9, 16))
     done = calibrate([tmp_path / "results.csv"])
-    text = calibration_text(done)
+    text = as_text(calibration_document(done))
     assert "llama-3.1-8b fp16 on 1 x h100" in text
     assert "held out" in text
     assert "used for rates and TPOT and TTFT" in text

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.reports.html.horizon import horizon_page
+from planner.reports.horizon import horizon_document
+from planner.reports.page import as_page
 from tests.support.browser import CHROMIUM, Page
 from tests.support.horizon_plans import horizon_plan
 
@@ -25,7 +26,7 @@ SIZES = """[...document.querySelectorAll('figure')].map(f => {
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("horizon-page") / "h.html"
-    target.write_text(horizon_page(horizon_plan()), encoding="utf-8")
+    target.write_text(as_page(horizon_document(horizon_plan())), encoding="utf-8")
     return target
 
 

@@ -24,10 +24,10 @@ from planner.reports.markup import CELL_LIMIT, Html, el, esc, words
 from planner.reports.phrases import sheds_much
 from planner.reports.tables.answers import to_sign, what_moves_it
 from planner.reports.tables.prices import prices
-from planner.reports.terminal import render
 from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import DEMANDS, lever_plan
 from tests.support.report_plans import HOSTILE, big_plan, hostile_plan, studied
+from tests.support.shown import plan_text
 
 VOID = {"meta", "input", "wbr", "col"}
 FIGURES = {"capacity", "demand", "fleet-by-gpu", "utilization", "costs", "ranges", "waterfall", "break-even"}
@@ -135,8 +135,8 @@ def test_little_that_is_shed_is_a_remark_and_much_an_alarm() -> None:
     quiet = plan.model_copy(update={"workloads": (little,), "penalty_usd_per_month": 0.01})
     assert not sheds_much(quiet)
     assert 'class="notice"' not in html_report(quiet)
-    assert "shed every month: <0.1% of chat" in render(quiet)
-    assert "SHED every month" in render(plan)
+    assert "shed every month: <0.1% of chat" in plan_text(quiet)
+    assert "SHED every month" in plan_text(plan)
 
 
 def test_months_that_hardly_differ_share_a_picture() -> None:
@@ -156,7 +156,7 @@ def test_every_report_shows_one_date_of_prices(plan: Plan) -> None:
     old = plan.fleet[0].model_copy(update={"price_date": "2026-01-02"})
     changed = plan.model_copy(update={"fleet": (old, *plan.fleet[1:])})
     assert "prices of 2026-01-02 or later" in html_report(changed)
-    assert "prices of 2026-01-02 or later" in render(changed)
+    assert "prices of 2026-01-02 or later" in plan_text(changed)
 
 
 def test_every_option_and_rejection_has_its_reason() -> None:
@@ -204,7 +204,7 @@ def test_what_the_catalog_marks_stale_is_named(plan: Plan) -> None:
     case = plan.case.model_copy(update={"offers": plan.case.offers | {line.offer: aged}})
     old = plan.model_copy(update={"case": case})
     said = f"stale prices, ask for today's before you sign: {line.offer} (of {line.price_date})"
-    assert said in render(old) and said not in render(plan)
+    assert said in plan_text(old) and said not in plan_text(plan)
     assert said in "".join(Reader(html_report(old)).text)
     table = prices(old)
     at = [c.key for c in table.columns].index("stale")
@@ -236,7 +236,7 @@ def test_what_is_turned_away_and_what_was_interrupted_stand_out() -> None:
     assert len(notices) == 2
     assert notices[0].endswith("this plan is checked, but proved within 3.10% only.")
     assert "Proved within 3.10%: no fleet" in page and "Not proved" not in page
-    assert "Shed every month" in notices[1]
+    assert "SHED every month" in notices[1]
     assert "proved optimal" not in page
 
 

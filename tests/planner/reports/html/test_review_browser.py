@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.reports.html.review import review_page
+from planner.reports.page import as_page
+from planner.reports.review import review_document
 from planner.review.bills.records import BillReview
 from planner.review.records import Review, TrendPoint
 from planner.review.review import review_fleet
@@ -83,7 +84,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder, found = tmp_path_factory.mktemp("pages"), {}
     for name, shown in (("example", review), ("hostile", renamed(review))):
         found[name] = folder / f"{name}.html"
-        found[name].write_text(review_page(shown), encoding="utf-8")
+        found[name].write_text(as_page(review_document(shown)), encoding="utf-8")
     return found
 
 

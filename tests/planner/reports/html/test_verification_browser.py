@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.reports.html.verification import verification_page
+from planner.reports.page import as_page
+from planner.reports.verification import verification_document
 from planner.verification.records import (
     DeploymentServed,
     Histogram,
@@ -109,7 +110,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder, found = tmp_path_factory.mktemp("pages"), {}
     for name, report in reports().items():
         found[name] = folder / f"{name}.html"
-        found[name].write_text(verification_page(report), encoding="utf-8")
+        found[name].write_text(as_page(verification_document(report)), encoding="utf-8")
     return found
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.reports.html.what_if import what_if_page
+from planner.reports.page import as_page
+from planner.reports.what_if import what_if_document
 from planner.studies.frontier import BudgetPlan
 from planner.studies.sweep import Sweep
 from planner.studies.sweep_job import point
@@ -40,6 +41,6 @@ def swept() -> Sweep:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_is_whole_and_quiet(width: int, dark: bool, page: Page, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(what_if_page(swept()), encoding="utf-8")
+    file.write_text(as_page(what_if_document(swept())), encoding="utf-8")
     is_whole_and_quiet(page, file, width, dark)
     names_are_text(page, HOSTILE)

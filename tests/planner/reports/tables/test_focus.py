@@ -12,7 +12,7 @@ import pytest
 
 import planner
 from planner.plan.plan import Plan, read_plan
-from planner.reports.tables.bills.focus import COLUMNS, focus_csv
+from planner.reports.focus import COLUMNS, focus_csv
 from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
 from tests.support.command_line import Command

@@ -10,19 +10,20 @@ import pytest
 from rich.cells import cell_len
 
 from planner.plan.plan import Plan
+from planner.reports.csv import table_csv
+from planner.reports.document import Document, TablePart
 from planner.reports.html.plan import html_report
-from planner.reports.markdown import plan_markdown
-from planner.reports.tables.csv import table_csv
-from planner.reports.tables.html import table_html, table_panel
-from planner.reports.tables.markdown import table_markdown, titled_markdown
+from planner.reports.markdown import as_markdown, table_markdown
+from planner.reports.markup import table_html
+from planner.reports.page import as_page
+from planner.reports.table import DATA, PEOPLE, Column, Table
 from planner.reports.tables.options import options, options_alike
 from planner.reports.tables.plan import fleet, tables_of
 from planner.reports.tables.pools import pools
-from planner.reports.tables.table import DATA, PEOPLE, Column, Table, paragraphs
-from planner.reports.tables.text import table_text, titled_text
-from planner.reports.terminal import render
+from planner.reports.text import as_text, table_text
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells
+from tests.support.shown import plan_markdown, plan_text
 
 HOSTILE = "<script>x</script>|=1 \x1b[31m"
 NAMES = ("客服聊天", "한국어 요약", "plain", "日本語テキスト分類")
@@ -33,7 +34,7 @@ FLEET = Table(
      Column("cost_usd_per_month", "$/month", "money"), Column("share_frac", "%", "percent")),
     (("chat", "l4", "2 x l4", 1234.5, 0.25), (HOSTILE, "h100", "8 x h100", None, 0.75)),
     ("a note on |",),
-    people_rows=(("chat", None, "2 x l4", 1234.5, 0.25), ("engineers", None, None, 10.0, None)),
+    people=(("chat", None, "2 x l4", 1234.5, 0.25), ("engineers", None, None, 10.0, None)),
 )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def test_text_is_aligned_and_figures_are_flush_right() -> None:
     table = Table("t", "t", (Column("a", "a"), Column("b", "1", "count")), (("bb", 22),))
     assert table_text(table) == ["  a    1", "  bb  22"]
     assert table_text(table, indent="", head=False) == ["bb  22"]
-    assert titled_text(FLEET)[0] == "  what is paid for"
+    assert as_text(Document("t", parts=(TablePart(FLEET),))).splitlines()[2] == "  what is paid for"
     assert table_text(FLEET)[-1] == "  a note on |"
 
 
@@ -89,12 +90,12 @@ def test_what_is_missing_reads_as_such_and_nothing_is_negative_zero() -> None:
 @pytest.mark.parametrize("kind", ["text", "code", "warning"])
 def test_user_text_is_inert_in_every_rendering(kind: str) -> None:
     table = Table("t", HOSTILE, (Column("a", HOSTILE, kind),), ((HOSTILE,), (f"why: {HOSTILE}",)), (HOSTILE,))
-    text = paragraphs([titled_text(table)])
-    page = table_panel("t", table) + table_html(table, first=0)
-    lines = titled_markdown(table)
-    for rendered in (text, page, "\n".join(lines), table_csv(table)):
+    document = Document(HOSTILE, (HOSTILE,), HOSTILE, parts=(TablePart(table),), foot=HOSTILE)
+    page = as_page(document) + table_html(table, first=0)
+    lines = as_markdown(document)
+    for rendered in (as_text(document), page, lines, table_csv(table)):
         assert "\x1b" not in rendered
-    assert "<script" not in page + "".join(lines)
+    assert "<script>x" not in page + lines
     assert all(len(row) == 1 for row in cells("\n".join(table_markdown(replace(table, notes=())))))
     assert not any(line.startswith(("=", "+", "@")) for line in table_csv(table).splitlines())
 
@@ -106,7 +107,7 @@ def test_a_long_table_of_a_page_says_what_it_leaves_out() -> None:
     assert "90 more rows" in page
     assert "and 300 more, in the saved plan" in page
     assert page.count("a note") == 1
-    assert not table_panel("t", replace(table, rows=()))
+    assert "<table" not in as_page(Document("t", parts=(TablePart(replace(table, records=())),)))
 
 
 def test_the_fleet_is_one_table() -> None:
@@ -119,7 +120,7 @@ def test_the_fleet_is_one_table() -> None:
         first = written.index(shown[0])
         assert written[first : first + len(shown)] == shown
         page = html_report(plan)
-        for row, line in zip(shown, render(plan).split("\n\n")[1].splitlines()[1:], strict=False):
+        for row, line in zip(shown, plan_text(plan).split("\n\n")[1].splitlines()[1:], strict=False):
             assert all(cell in line for cell in row)
             assert row[-2] in page
         assert len(table.view("csv").rows) == len(plan.fleet) < len(shown)
@@ -129,7 +130,7 @@ def test_no_column_is_shown_by_nothing() -> None:
     for name in ("together", "mixed", "waiting", "shedding"):
         for table in tables_of(lever_plan(name)):
             assert all(c.formats for c in table.columns), table.name
-            assert all(len(row) == len(table.columns) for row in table.people_rows or ()), table.name
+            assert all(len(row) == len(table.columns) for row in table.people_rows), table.name
 
 
 def test_options_alike_are_told_once() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
-from planner.reports.tables.bills.bill import other_services
-from planner.reports.tables.bills.focus import focus_csv
+from planner.reports.focus import focus_csv
+from planner.reports.tables.bill import other_services
 from planner.review.bills.bill import Bill, BillSpec, at_prices_of_bill, read_bill
 from planner.review.bills.cells import in_cents, rounded
 from planner.review.bills.reconciliation import reconcile

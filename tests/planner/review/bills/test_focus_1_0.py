@@ -16,9 +16,11 @@ from planner.catalog.importing.importing import import_prices
 from planner.catalog.importing.quotes import Rate
 from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
-from planner.reports.html.review import review_page
-from planner.reports.review import review_markdown, review_text
-from planner.reports.tables.bills.bill import bill_sentences, effective_costs
+from planner.reports.markdown import as_markdown
+from planner.reports.page import as_page
+from planner.reports.review import review_document
+from planner.reports.tables.bill import bill_sentences, effective_costs
+from planner.reports.text import as_text
 from planner.review import bill_advice
 from planner.review.bills.bill import Bill, BillSpec, at_prices_of_bill, read_bill
 from planner.review.bills.reconciliation import reconcile
@@ -29,6 +31,7 @@ from planner.review.savings_plans import with_savings_plans
 from tests.support.bill_data import Charge, as_focus, charge
 from tests.support.places import ROOT
 from tests.support.review_data import as_csv, planned_rows
+from tests.support.shown import in_every_format
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
 L40S, L4 = "aws/g6e.xlarge@us-east-1", "gcp/g2-standard-48@europe-west4"
@@ -369,8 +372,8 @@ def test_nothing_is_reserved_on_top_of_a_savings_plan(tmp_path: Path) -> None:
     assert (cover.offer, cover.held_instances, cover.commitments) == (L40S, 4, ("sp-7",))
     assert cover.covered_instances == pytest.approx(4)
     assert found.next_plan.held_usd_per_month == pytest.approx(105.60 * 730 / 24)
-    markdown = review_markdown(found.review).replace("\\", "")
-    for text in (review_text(found.review), markdown, review_page(found.review)):
+    markdown = as_markdown(review_document(found.review)).replace("\\", "")
+    for text in (as_text(review_document(found.review)), markdown, as_page(review_document(found.review))):
         assert "pays for 4.0 x aws/g6e.xlarge@us-east-1" in text
         assert "the next plan counts 4 as held, and reserves only what it needs beyond that" in text
         assert "$1,386.00 used, $92.40 not used" in text
@@ -413,7 +416,7 @@ def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> No
     listed = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2027-06-30}}]\n"
     found = review_of(tmp_path, days_of(COVERED), listed)
     assert bought(found) == [("keep", "reserved-1y", 4)]
-    assert "listed as held already: not counted again" in review_text(found.review)
+    assert "listed as held already: not counted again" in as_text(review_document(found.review))
     # The next review takes the savings plan from its own bill, not from the plan of this one.
     found = review_of(tmp_path, days_of(COVERED))
     inputs = read_review(review_file(tmp_path, days_of([hours(140, "260.54")]), ""))
@@ -427,13 +430,13 @@ def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> No
 def test_without_a_rate_the_headline_says_what_it_lacks(tmp_path: Path) -> None:
     rows = days_of([hours(140, "260.54"), hours(24, "40.00", BillingCurrency="EUR")])
     found = review_of(tmp_path, rows)
-    for text in (review_text(found.review), review_markdown(found.review), review_page(found.review)):
+    for text in in_every_format(review_document(found.review)):
         assert "by the bill, without 560.00 EUR (14 rows)" in text
-    assert "the bill's sums lack 560.00 EUR (14 rows)" in review_text(found.review)
+    assert "the bill's sums lack 560.00 EUR (14 rows)" in as_text(review_document(found.review))
     rated = review_of(tmp_path, rows, "committed: []\nrates: {EUR: {usd: 1.1, date: 2026-09-01}}\n")
     assert rated.review.bill is not None and found.review.bill is not None
     assert rated.review.bill.paid_usd == pytest.approx(found.review.bill.paid_usd + 560 * 1.1)
-    assert "without" not in review_text(rated.review).split("decisions")[0]
+    assert "without" not in as_text(review_document(rated.review)).split("decisions")[0]
 
 
 def test_amounts_in_other_currencies_are_of_what_counts(tmp_path: Path, plan: Plan) -> None:

@@ -1,10 +1,12 @@
-"""The one model of a table: columns that know their unit and the formats that show them, rows of plain values."""
+"""The one model of a table: columns that know their unit, the formats that show them, and how to get their cell from a
+record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from planner.io.formatting import percent, tokens
 
@@ -22,13 +24,20 @@ PEOPLE: tuple[Format, ...] = ("text", "markdown", "html")
 SCREEN: tuple[Format, ...] = ("text", "html")
 FILES: tuple[Format, ...] = ("markdown", "csv")
 BEYOND_TEXT: tuple[Format, ...] = ("markdown", "html", "csv")
+RICH: tuple[Format, ...] = ("markdown", "html")
+PLAIN: tuple[Format, ...] = ("text", "markdown")
 TEXT: tuple[Format, ...] = ("text",)
+MARKDOWN: tuple[Format, ...] = ("markdown",)
 HTML: tuple[Format, ...] = ("html",)
 DATA: tuple[Format, ...] = ("csv",)
 TICK = "✓ "
 """begins the first cell of a row that was chosen"""
 BLANK = " "
 """a cell that continues the one above it"""
+
+
+class Cells(dict[str, Cell]):
+    """A row that is no record: cells by the keys of their columns, nothing where one is missing."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +52,19 @@ class Column:
     """those that show it"""
     missing: str = "-"
     """what people read where there is no value"""
+    get: Callable[[Any], Cell] | None = None
+    """the cell of a record; by default its attribute or item of the name of the key"""
 
     @property
     def right(self) -> bool:
         return self.kind not in WORDS
+
+    def of(self, record: Any) -> Cell:
+        """The cell of a record."""
+        if isinstance(record, Cells) or (self.get is None and isinstance(record, Mapping)):
+            value: Cell = record.get(self.key)
+            return value
+        return self.get(record) if self.get is not None else getattr(record, self.key)
 
     def shown(self, value: Cell) -> str:
         """A value as people read it."""
@@ -71,36 +89,54 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells in the order of the columns, whatever the formats that show them."""
+    """Records, and the columns that show them."""
 
     name: str
     """one word, such as fleet: the name of its CSV file"""
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    records: tuple[Any, ...]
+    """what the rows are about; a tuple is a row itself, with its cells in the order of the columns"""
     notes: tuple[str, ...] = ()
     """what a reader should know besides"""
-    people_rows: tuple[Row, ...] | None = None
+    people: tuple[Any, ...] | None = None
     """where people read other rows than machines: some more, or alike ones together"""
 
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """All cells, in the order of the columns."""
+        return self._cells(self.columns, self.records)
+
+    @property
+    def people_rows(self) -> tuple[Row, ...]:
+        """All cells, as people read them."""
+        return self._cells(self.columns, self.records if self.people is None else self.people)
+
     def view(self, format: Format) -> Table:
-        """The columns and rows that a format shows."""
-        places = [k for k, c in enumerate(self.columns) if format in c.formats]
-        rows = self.rows if format == "csv" or self.people_rows is None else self.people_rows
-        kept = tuple(tuple(row[k] for k in places) for row in rows)
-        return replace(self, columns=tuple(self.columns[k] for k in places), rows=kept, people_rows=None)
+        """The columns and rows that a format shows, cell by cell."""
+        shown = [k for k, c in enumerate(self.columns) if format in c.formats]
+        columns = tuple(self.columns[k] for k in shown)
+        records = self.records if format == "csv" or self.people is None else self.people
+        rows = tuple(
+            tuple(r[k] for k in shown) if isinstance(r, tuple) else tuple(c.of(r) for c in columns) for r in records
+        )
+        return replace(self, columns=columns, records=rows, people=None)
 
     def where(self, holds: Callable[[dict[str, Cell]], bool]) -> Table:
-        """The rows for which something holds of their values by key."""
+        """The records for which something holds of their cells by key."""
         keys = [c.key for c in self.columns]
-        rows = (row for row in self.rows if holds(dict(zip(keys, row, strict=True))))
-        return replace(self, rows=tuple(rows))
+        pairs = zip(self.records, self.rows, strict=True)
+        return replace(self, records=tuple(x for x, row in pairs if holds(dict(zip(keys, row, strict=True)))))
 
     def shown(self) -> list[tuple[str, ...]]:
         """The rows as people read them, without the head."""
         return [tuple(c.shown(value) for c, value in zip(self.columns, row, strict=True)) for row in self.rows]
 
+    @staticmethod
+    def _cells(columns: tuple[Column, ...], records: Iterable[Any]) -> tuple[Row, ...]:
+        return tuple(r if isinstance(r, tuple) else tuple(c.of(r) for c in columns) for r in records)
 
-def paragraphs(parts: Iterable[Iterable[str]]) -> str:
-    """Parts of a report, each of some lines, with a blank line between them; empty ones are left out."""
-    return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part))) + "\n"
+
+def two_columns(name: str, title: str, rows: Iterable[tuple[str, Cell]], notes: Iterable[str] = ()) -> Table:
+    """What is said of each of some things."""
+    return Table(name, title, (Column("what", "what"), Column("said", "said")), tuple(rows), tuple(notes))

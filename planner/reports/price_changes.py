@@ -9,33 +9,21 @@ from typing import Any
 
 from planner.catalog.entries import day_of
 from planner.catalog.importing.importing import Imported
-from planner.catalog.importing.offers import JUMP_FRAC, Changes, PriceChange
-from planner.io.errors import escaped
+from planner.catalog.importing.offers import JUMP_FRAC, Changes
 from planner.io.formatting import counted
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Row, Table, paragraphs
-from planner.reports.tables.text import Report, titled_text
+from planner.reports.document import Document, Lines, Part, TablePart, json_text
+from planner.reports.table import Column as C
+from planner.reports.table import Table
 
 ROWS_SHOWN, NAMES_SHOWN = 20, 6
-COLUMNS = (
-    C("offer", "offer"),
-    C("way", "way to buy"),
-    C("before_usd_per_h", "before $/h", ".4f"),
-    C("after_usd_per_h", "after $/h", ".4f"),
-    C("change_frac", "change", "+.1%"),
-    C("jump", "", missing=""),
-)
 
 
-def import_report(imported: Imported, changes: Changes, compared_with: str) -> Report:
+def import_document(imported: Imported, changes: Changes, compared_with: str) -> Document:
     """What was read, what changed, and what was left out by name."""
     offers = imported.offers.values()
     regions, providers = ({getattr(o, name) for o in offers} for name in ("region", "provider"))
-    files = counted(len(imported.files), "file")
-    head = f"{counted(len(offers), 'offer')} of {counted(len(providers), 'provider')} "
-    head += f"in {counted(len(regions), 'region')}, from {files}"
-    head += f"; prices of {_dates(imported)}"
-    left_out = _left_out(imported.left_out)
+    found = f"{counted(len(offers), 'offer')} of {counted(len(providers), 'provider')}"
+    where = f"in {counted(len(regions), 'region')}, from {counted(len(imported.files), 'file')}"
     data = {
         "files": [str(file) for file in imported.files],
         "offers": len(offers),
@@ -44,7 +32,16 @@ def import_report(imported: Imported, changes: Changes, compared_with: str) -> R
         **_data(changes),
         "left_out": [{"why": why, "name": name, "rows": n} for (why, name), n in sorted(imported.left_out.items())],
     }
-    return Report(paragraphs([[head], *_parts(changes, compared_with), left_out]), data)
+    return Document(
+        title="Import of prices",
+        headline=f"{found} {where}; prices of {_dates(imported)}",
+        parts=(
+            Lines((_counts(changes, compared_with),)),
+            *_parts(changes),
+            Lines(tuple(_left_out(imported.left_out)), "Left out"),
+        ),
+        json=lambda: json_text(data),
+    )
 
 
 def _dates(imported: Imported) -> str:
@@ -54,44 +51,51 @@ def _dates(imported: Imported) -> str:
     return ", and ".join([span] * bool(known) + ["unknown date"] * (len(known) < len(imported.dates)))
 
 
-def diff_report(changes: Changes, before: str) -> Report:
+def price_diff_document(changes: Changes, before: str) -> Document:
     """How one catalog file differs from another."""
-    return Report(paragraphs(_parts(changes, before)), _data(changes))
+    return Document(
+        title="Changes of the catalog",
+        headline=_counts(changes, before),
+        parts=tuple(_parts(changes)),
+        json=lambda: json_text(_data(changes)),
+    )
 
 
-def _parts(changes: Changes, before: str) -> Iterator[list[str]]:
+def _counts(changes: Changes, before: str) -> str:
     changed = len({change.offer for change in changes.prices})
     counts = f"{len(changes.new_offers)} new, {changed} with changed prices, {changes.unchanged} unchanged"
     gone = f", {len(changes.gone_offers)} gone" if changes.gone_offers else ""
-    yield [f"against {escaped(before)}: {counts}{gone}"]
-    if changes.prices:
-        rows = tuple(_row(change) for change in changes.prices[:ROWS_SHOWN])
-        more = len(changes.prices) - len(rows)
-        notes = (f"and {more} more; --format json has all",) if more else ()
-        yield titled_text(Table("price_changes", "Changed prices", COLUMNS, rows, notes))
+    return f"against {before}: {counts}{gone}"
+
+
+def _parts(changes: Changes) -> Iterator[Part]:
+    columns = (
+        C("offer", "offer"),
+        C("way", "way to buy"),
+        C("before_usd_per_h", "before $/h", ".4f"),
+        C("after_usd_per_h", "after $/h", ".4f"),
+        C("change_frac", "change", "+.1%"),
+        C("jump", "", missing="", get=lambda change: "JUMP" if change.is_jump else ""),
+    )
+    more = len(changes.prices) - ROWS_SHOWN
+    notes = (f"and {more} more; --format json has all",) if more > 0 else ()
+    yield TablePart(Table("price_changes", "Changed prices", columns, tuple(changes.prices[:ROWS_SHOWN]), notes))
     for title, keys in (("New", changes.new_offers), ("Gone", changes.gone_offers)):
         if keys:
-            yield [f"  {title}: {_names(list(keys))}"]
+            yield Lines((f"{title}: {_names(list(keys))}",))
 
 
-def _row(change: PriceChange) -> Row:
-    jump = "JUMP" if change.is_jump else ""
-    return change.offer, change.way, change.before_usd_per_h, change.after_usd_per_h, change.change_frac, jump
-
-
-def _left_out(left_out: Counter[tuple[str, str]]) -> list[str]:
-    if not left_out:
-        return []
+def _left_out(left_out: Counter[tuple[str, str]]) -> Iterator[str]:
     by_why: dict[str, list[str]] = defaultdict(list)
     rows: Counter[str] = Counter()
     for (why, name), number in sorted(left_out.items()):
         by_why[why].append(name)
         rows[why] += number
-    return ["  Left out", *(f"  - {why} ({counted(rows[why], 'row')}): {_names(by_why[why])}" for why in by_why)]
+    yield from (f"{why} ({counted(rows[why], 'row')}): {_names(names)}" for why, names in by_why.items())
 
 
 def _names(names: list[str]) -> str:
-    shown = ", ".join(escaped(name) for name in names[:NAMES_SHOWN])
+    shown = ", ".join(names[:NAMES_SHOWN])
     more = len(names) - NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 

@@ -7,11 +7,10 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 
-from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
+from planner.io.errors import did_you_mean, escaped, input_error, shown
 from planner.io.files import make_folder, write_whole
-from planner.plan.plan import Plan
-from planner.reports.tables.plan import NAMES, tables_of
-from planner.reports.tables.table import Cell, Table
+from planner.reports.document import Document
+from planner.reports.table import Cell, Table
 
 
 def table_csv(table: Table) -> str:
@@ -19,32 +18,19 @@ def table_csv(table: Table) -> str:
     return rows_csv([[c.key for c in view.columns], *view.rows])
 
 
+def one_table_csv(document: Document, name: str | None) -> str:
+    """One table of a document by its name, else the first."""
+    tables = {table.name: table for table in document.all_tables()}
+    if name is not None and name not in tables:
+        remedy = did_you_mean(name, tables) or "Plan with the study that makes it"
+        raise input_error("--table", f"this plan has no table {shown(name)}", remedy)
+    return table_csv(next(iter(tables.values())) if name is None else tables[name])
+
+
 def rows_csv(rows: Iterable[Iterable[Cell]]) -> str:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([_plain(value) for value in row] for row in rows)
     return out.getvalue()
-
-
-def check_table_name(name: str) -> None:
-    """Complain about a table that no plan has."""
-    if name not in NAMES:
-        remedy = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
-        raise InputError([Diagnostic("--table", None, None, "", f"there is no table {shown(name)}", remedy)])
-
-
-def plan_csv(plan: Plan, name: str = "fleet") -> str:
-    """One table by its name."""
-    check_table_name(name)
-    table = next((table for table in tables_of(plan) if table.name == name), None)
-    if table is None:
-        remedy = "Plan with the study that makes it"
-        raise InputError([Diagnostic("--table", None, None, "", f"this plan has no table {shown(name)}", remedy)])
-    return table_csv(table)
-
-
-def write_csv_tables(plan: Plan, folder: Path) -> list[Path]:
-    """Every table of the plan as FOLDER/name.csv."""
-    return write_tables(tables_of(plan), folder)
 
 
 def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:

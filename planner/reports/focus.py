@@ -20,7 +20,7 @@ from planner.case.prices import HELD, usd_per_h
 from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import FleetLine, Plan
-from planner.reports.tables.csv import rows_csv
+from planner.reports.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH
 
 COLUMNS = (

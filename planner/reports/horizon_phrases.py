@@ -198,6 +198,8 @@ def proved(horizon: HorizonPlan) -> str:
     return f"no plan has less than {usd(horizon.bound_usd)}, this one {usd(horizon.counted_usd)} ({of})"
 
 
-def later(horizon: HorizonPlan) -> str:
-    count = len(horizon.commitments) - len(horizon.signed_now)
-    return f"{count} more commitment{'s are' if count != 1 else ' is'} signed later, by scenario" if count else ""
+def remarks(horizon: HorizonPlan) -> Iterator[str]:
+    """What the tables do not say."""
+    yield from (line for say in (value_of_scenarios, long_terms, proved) if (line := say(horizon)))
+    yield from vendor_caps(horizon)
+    yield from (f"note: {note}" for note in horizon.notes)

@@ -1,38 +1,37 @@
-"""A sweep as one HTML file: the frontier, what moves the cost, and every run."""
+"""Pictures of a sweep: the frontier, the spread of horizons, and what moves the cost."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-from planner.io.formatting import counted, percent, usd
-from planner.reports.html.page import figures, page
-from planner.reports.markup import Html, bar, bar_table, figure, panel, words
-from planner.reports.tables.html import table_html
-from planner.reports.what_if import frontier_svg, runs
+from planner.io.formatting import percent, tokens, usd
+from planner.reports.charts.svg import Axis, Line, line_chart
+from planner.reports.markup import Html, bar, bar_table, figure, words
 from planner.studies.sweep import UNCHANGED, Sweep, swings
 
 MOST_BARS = 40
 
 
-def what_if_page(sweep: Sweep) -> str:
-    table = runs(sweep)
-    sections = (
-        ("pictures", "At a glance", [figures(_spread(sweep) if sweep.horizon else _frontier(sweep), _tornado(sweep))]),
-        ("runs", "Every run", [panel("table", "Plans", table_html(table))]),
-        ("all", "All figures", [panel("figures", "As in the CSV", table_html(replace(table, notes=()), view="csv"))]),
-    )
-    title = f"What if: {sweep.name}"
-    return page(title, title, _subtitle(sweep), sections)
+def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:
+    """Share served against cost, a file of its own."""
+    known = [p for p in points if p["served_frac"] is not None]
+    lines = [_line("served", known, "served_frac")]
+    if any(p["api_frac"] for p in known):
+        lines.append(_line("of it by the API", known, "api_frac"))
+    money = Axis("cost, $ / month", written=lambda v: f"${tokens(v)}")
+    return line_chart(title, lines, money, Axis("share of requests", written=lambda v: f"{100 * v:.0f}%"))
 
 
-def _subtitle(sweep: Sweep) -> str:
-    plans = counted(sum(row["cost_usd_per_month"] is not None for row in sweep.rows), "plan")
-    asked = f"{100 * sweep.gap_frac:g}%"
-    return f"{plans} of {len(sweep.rows)} asked for, each to be proved within {asked} of cost + penalty"
+def _line(name: str, points: Sequence[dict[str, Any]], key: str) -> Line:
+    labels = [
+        f"{name} {percent(p[key])} at {usd(p['cost_usd_per_month'])}, budget {usd(p['budget_usd_per_month'])}"
+        for p in points
+    ]
+    return Line(name, [p["cost_usd_per_month"] for p in points], [p[key] for p in points], labels)
 
 
-def _frontier(sweep: Sweep) -> Html:
+def frontier(sweep: Sweep) -> Html:
     known = [p for p in sweep.frontier if p["served_frac"] is not None]
     if not known:
         return Html("")
@@ -42,7 +41,7 @@ def _frontier(sweep: Sweep) -> Html:
     return figure("frontier", title, svg, caption="The best plan at each budget.", wide=True)
 
 
-def _spread(sweep: Sweep) -> Html:
+def spread(sweep: Sweep) -> Html:
     """Expected cost and the worst scenario of each run of a horizon."""
     known = [row for row in sweep.rows if row["cost_usd_per_month"] is not None]
     if not known:
@@ -74,7 +73,7 @@ def _run_and_budget(row: dict[str, Any]) -> str:
     return str(row["run"]) if budget is None else f"{row['run']} within {usd(budget)} a month"
 
 
-def _tornado(sweep: Sweep) -> Html:
+def tornado(sweep: Sweep) -> Html:
     moved = swings(sweep)
     if not moved:
         return Html("")

@@ -1,7 +1,7 @@
-"""All tables of a plan as one workbook: a sheet each, numbers as numbers, users' text never a formula.
+"""All tables of a document as one workbook: a sheet each, numbers as numbers, users' text never a formula.
 
 openpyxl is an extra (`fleetplan[xlsx]`). It writes the time of day into a workbook; that is taken out, so that the same
-plan gives the same bytes.
+result gives the same bytes.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
 from planner.io.errors import escaped, input_error, shortened
-from planner.plan.plan import Plan
-from planner.reports.tables.plan import tables_of
-from planner.reports.tables.table import Cell, Column, Table
+from planner.reports.document import Document
+from planner.reports.table import Cell, Column, Table
 
 NUMBER_FORMATS = {
     "money": "#,##0", "price": "#,##0.00", "small price": "#,##0.000", "count": "#,##0", "tokens": "#,##0",
@@ -33,38 +31,20 @@ def require_openpyxl() -> None:
         raise input_error("--xlsx", "needs openpyxl, which is not installed", "Install fleetplan[xlsx]")
 
 
-def plan_xlsx(plan: Plan) -> bytes:
-    """A sheet for each table, as its CSV file has it, after one about the plan."""
-    tables = tables_of(plan)
-    return tables_xlsx((_about(plan, tables), *tables))
-
-
-def tables_xlsx(tables: Iterable[Table]) -> bytes:
-    """A sheet for each table."""
+def as_workbook(document: Document) -> bytes:
+    """A sheet for each table, as its CSV file has it, after one about the whole."""
     require_openpyxl()
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
-    for table in tables:
+    tables = document.all_tables()
+    notes = ((f"note on {table.name}", note) for table in tables for note in table.notes)
+    about = Table("about", "About", (Column("what", "what"), Column("value", "value")), (*document.facts(), *notes))
+    for table in (about, *tables):
         _write(book, table)
     stream = io.BytesIO()
     book.save(stream)
     return _timeless(stream.getvalue())
-
-
-def _about(plan: Plan, tables: tuple[Table, ...]) -> Table:
-    facts: list[tuple[Cell, ...]] = [
-        ("plan", plan.name),
-        ("status", plan.status),
-        ("cost_usd_per_month", plan.cost_usd_per_month),
-        ("bound_usd_per_month", plan.bound_usd_per_month),
-        ("baseline_usd_per_month", plan.baseline.cost_usd_per_month),
-        ("tokens_per_month", plan.tokens_per_month),
-        ("case", plan.case_hash),
-        ("fleetplan", plan.fleetplan_version),
-    ]
-    notes = [(f"note on {table.name}", note) for table in tables for note in table.notes]
-    return Table("about", "About", (Column("what", "what"), Column("value", "value")), (*facts, *notes))
 
 
 def _write(book: Any, table: Table) -> None:
