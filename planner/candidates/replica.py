@@ -42,8 +42,6 @@ LEAST_LOAD, MANY = 0.05, 8
 """replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
-
-"""share of its time that a replica spends on prompts, at most"""
 LATE_FRAC = 0.7
 """share of what may be late that a mean load makes late by waiting: hours differ, and most must keep the promise"""
 ADMITTED = 1.5

@@ -129,7 +129,7 @@ def test_the_parts_add_up_to_the_cent(cost: float, tokens: float, factor: float,
 
 def test_what_is_not_sold_any_more_is_said(plan: Plan) -> None:
     offers = {key: o for key, o in plan.case.offers.items() if key not in {f.offer for f in plan.fleet}}
-    told = diff_plans(plan, plan.model_copy(update={"case": plan.case.model_copy(update={"offers": offers})}))
+    told = diff_plans(plan, planner.plan_fleet(plan.case.model_copy(update={"offers": offers})))
     assert told.attribution.prices_usd_per_month == 0
     assert any("has no price in the second plan" in note for note in told.attribution.notes)
     assert {c.key for c in told.inputs} == {"offers"}
