@@ -274,8 +274,9 @@ def _horizon_verification(served: Any) -> View:
 
 
 def _kept(served: Any) -> str:
-    stopped = f", {served.stopped}" if served.stopped else ""
-    return ("every promise is kept" if served.kept else "a promise is missed") + stopped
+    if served.stopped and served.kept:
+        return f"not verified, {served.stopped}"
+    return "every promise is kept" if served.kept else "a promise is missed"
 
 
 def _tables_of_runs(runs: list[tuple[dict[str, Cell], Any]]) -> Iterator[Table]:
