@@ -77,7 +77,7 @@ def _first_to_hold(
         for place, k in enumerate(some):
             replica = replicas[k if known else place]
             first.setdefault(k, replica)
-            if not replica.serves.any() or keeps_tpot(replica, min(_loads(replica))):
+            if not replica.serves.any() or keeps_tpot(replica, min(carried_loads(replica))):
                 held[k] = replica
             elif budget > _fewest(replica.machine):
                 wanted[k] = budget // 2
@@ -114,18 +114,18 @@ def _carries(replica: Replica) -> tuple[float, bool]:
     """Requests a second that each of many replicas carries, and whether TTFT sets the limit."""
     if not replica.serves.any():
         return 0.0, False
-    margin, ttft = _loads(replica)
+    margin, ttft = carried_loads(replica)
     return min(margin, ttft) / replica.mean_seconds, ttft < margin
 
 
 def _carries_in_time(replica: Replica) -> tuple[float, bool]:
     """The same; none where TPOT does not hold."""
-    if replica.serves.any() and not keeps_tpot(replica, min(_loads(replica))):
+    if replica.serves.any() and not keeps_tpot(replica, min(carried_loads(replica))):
         return 0.0, True
     return _carries(replica)
 
 
-def _loads(replica: Replica) -> tuple[float, float]:
+def carried_loads(replica: Replica) -> tuple[float, float]:
     """The mean load of each of many replicas that the staffing margin allows, and that TTFT does."""
     traffic, n = replica.traffic, np.array(MANY)
     rule = Staffing(
