@@ -271,7 +271,8 @@ class _Pool:
         )
 
     def deployments(self) -> list[DeploymentServed]:
-        return [machine.result(self.schedule.measured(self.served).weights) for machine in self.machines]
+        weights = self.schedule.measured(self.served).weights * self.traffic.covered
+        return [machine.result(weights) for machine in self.machines]
 
     def notes(self) -> Iterator[str]:
         if any(d.deployment.bound_by == TABLE for d in self.pool.deployments):

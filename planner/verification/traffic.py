@@ -123,6 +123,16 @@ class Traffic:
         """Requests that the plan counts on [hour of the week]."""
         return sum((self._drawn(k) for k in range(len(self.members))), np.zeros(HOURS)) / self.load
 
+    @property
+    def covered(self) -> np.ndarray:
+        """Whether there is anything to serve [hour of the week]: a log alone may be shorter than the week."""
+        if not all(self._is_logged(k) for k in range(len(self.members))):
+            return np.ones(HOURS, dtype=bool)
+        hours = np.flatnonzero(self.requests)
+        covered = np.zeros(HOURS, dtype=bool)
+        covered[hours.min(initial=HOURS) : hours.max(initial=-1) + 1] = True
+        return covered
+
     def _drawn(self, k: int) -> np.ndarray:
         by_slot = self.rates[k].copy()
         kept = np.array([sum(rates) for rates in self.members[k].kept])
