@@ -152,7 +152,7 @@ class _Pool:
     @property
     def _at_once(self) -> bool:
         """Days are served one by one, but where work moves from one to the next, or a log goes on."""
-        return self.traffic.log is not None or any(s.told.moves for s in self.traffic.members)
+        return self.traffic.log is not None or any(s.decided.moves for s in self.traffic.members)
 
     @property
     def asked(self) -> float:
