@@ -202,7 +202,7 @@ def tornado(sweep: Sweep) -> Table:
         C("high_value", "most expensive at"),
         C("high_usd_per_month", "$/month", "money"),
         C("swing_usd_per_month", "moves it by", "money", get=lambda s: s.usd_per_month),
-        C("note", "", get=lambda s: "" if s.decided else "within the proof gap"),
+        C("note", "", get=lambda s: "" if s.told else "within the proof gap"),
     )
     return Table("tornado", "what moves the cost", columns, tuple(swings(sweep)))
 

@@ -114,8 +114,8 @@ def _may_overflow(account: Account, pool: Together) -> bool:
     decided, members = account.pool(pool), account.members(pool)
     if len(members) > 1 or len(decided.deployments) > 1 or not all(decided.deployments[0].serves):
         return False
-    decided = members[0].decided
-    return decided.api is not None and bool(decided.api_flows) and not decided.moves
+    w = members[0].decided
+    return w.api is not None and bool(w.api_flows) and not w.moves
 
 
 def _overflowing(account: Account, pool: Together, rule: Staffing, multiple: float) -> tuple[np.ndarray, float]:

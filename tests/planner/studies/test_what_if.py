@@ -327,7 +327,7 @@ def test_the_input_that_moves_the_cost_most_comes_first(source: Source) -> None:
     assert [s.input for s in moved] == ["scale demand", "prices.l4.on_demand"]
     assert moved[0].low_value == "0.5"
     assert moved[0].high_value == "2"
-    assert all(s.decided for s in moved)
+    assert all(s.told for s in moved)
     rows = list(csv.DictReader(io.StringIO(csv_of(what_if_document(found), "what_if"))))
     assert len(rows) == 5
     assert [r["scale demand"] for r in rows] == ["", "0.5", "2", "", ""]
