@@ -169,7 +169,8 @@ class Document:
         """Each table once, for files."""
         if self.tables is not None:
             return tuple(self.tables())
-        return tuple(part.table for part in _flat((*made(self.lead), *made(self.parts))) if isinstance(part, TablePart))
+        every = _flat((*made(self.lead), *made(self.parts)))
+        return tuple({part.table.name: part.table for part in every if isinstance(part, TablePart)}.values())
 
 
 def made(parts: Parts, format: Format | None = None) -> Iterator[Part]:
