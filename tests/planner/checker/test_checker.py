@@ -706,12 +706,15 @@ def test_the_checker_shares_no_code_with_what_it_checks() -> None:
 
 
 def test_more_than_needed_is_no_lie(good: Json) -> None:
-    """Spare on-demand capacity that is paid for is a dearer plan, not a broken one; only its money is refused."""
+    """Spare on-demand capacity that is paid for is a dearer plan, not a broken one.
+
+    Only its money is refused, and the gap to the bound, which follows from it.
+    """
     plan = copy.deepcopy(good)
     line_of(plan, "on-demand")["instances_by_slot"][0] += 1
     problems = planner.check_plan(plan)
     assert problems
-    money = ("usd_per_", "savings_frac", "starts_per_month")
+    money = ("usd_per_", "savings_frac", "starts_per_month", "gap_frac", "it is called optimal with a gap")
     assert all(any(words in problem for words in money) for problem in problems), problems
 
 

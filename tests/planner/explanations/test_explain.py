@@ -160,7 +160,7 @@ def made(cost: float, bound: float, penalty: float = 0.0) -> Any:
     best = SimpleNamespace(cost_usd_per_month=cost, objective=cost + penalty)
     return SimpleNamespace(
         cost_usd_per_month=cost,
-        penalty_usd_per_month=penalty,
+        objective_usd_per_month=cost + penalty,
         best=best,
         bound_usd_per_month=bound,
         outcome=Outcome.WITHIN_GAP,
