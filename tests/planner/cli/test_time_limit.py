@@ -315,9 +315,9 @@ def test_only_a_proof_says_that_no_fleet_can_do_it(
 
 
 def test_what_the_limit_leaves_out_of_the_studies_is_named(monkeypatch: pytest.MonkeyPatch, fleetplan: Command) -> None:
-    from planner.cli import planning
+    from planner.explanations import explain
 
-    monkeypatch.setattr(planning, "_explained", cut_off)
+    monkeypatch.setattr(explain, "explain", cut_off)
     ran = fleetplan("plan", "small.yaml", "--explain", "--out", "plan.json")
     assert ran.code == 0, ran.err
     assert "--explain is left out: the time limit was reached" in ran.err
