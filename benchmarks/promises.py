@@ -1,17 +1,20 @@
 """Cases where promises are tight or fleets were too large: planned, served, and the smallest fleet that holds.
 
-    python benchmarks/promises.py [NAME ...] [--seeds 5] [--json FILE] [--folder DIR]
+    python benchmarks/promises.py [NAME ...] [--seeds 5] [--requests 3000000] [--json FILE] [--folder DIR]
 
-Every file of benchmarks/promises is planned and served for two weekdays, once for each seed. `served` is the smallest
+Every file of benchmarks/promises is planned and served for two weekdays, once for each seed, by a sample of hours where
+there are more requests than `--requests`. `served` is the smallest
 share of requests within the target that is nearest to being missed, and `hours` the smallest share of hours in which
 it was kept. `enough` is the smallest peak of replicas that still keeps all promises with every seed, all hours having
-the same share of their replicas, rounded up.
+the same share of their replicas, rounded up. A fleet is too large that still holds with 15% fewer replicas, or with one
+fewer where there are less than four; that count is tried first, since fleets that are far too small take longest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,7 +27,8 @@ from solvers.search.fleet_solution import Options
 
 CASES = Path(__file__).resolve().parent / "promises"
 SECONDS = 30.0
-TRIED = ServeOptions(days=2, most_requests=3_000_000)
+MUST_NOT_HOLD, MANY = 0.85, 4
+"""share of the replicas with which a fleet must not hold that has at least so many"""
 HEAD = (
     "| case | $/month | deployments | step budget | peak replicas | promise | served | hours | holds | enough |\n"
     "|---|---:|---|---:|---:|---|---:|---:|---|---:|"
@@ -73,22 +77,27 @@ def judged(plan: Plan, options: ServeOptions, seeds: range) -> Served:
 
 
 def fewest(peak: int, holds: Callable[[int], bool]) -> int:
-    """The smallest peak at which it holds, by halving; it does at the whole."""
-    low, high = 0, peak
+    """The smallest peak at which it holds, by halving after the first that would be too few; it does at the whole."""
+    low, high, tried = 0, peak, too_large(peak)
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        low, high = (low, tried) if holds(tried) else (tried, high)
+        tried = (low + high) // 2
     return high
 
 
-def row(file: Path, seeds: int) -> Row:
+def too_large(peak: int) -> int:
+    """The most replicas at which a fleet that was planned with a peak must not hold."""
+    return math.floor(MUST_NOT_HOLD * peak + 1e-9) if peak >= MANY else peak - 1
+
+
+def row(file: Path, seeds: int, tried: ServeOptions) -> Row:
     plan = planner.plan_fleet(planner.load_case(file), Options(time_limit_s=SECONDS))
     told = [(pool, d) for pool in plan.pools for d in pool.deployments]
     peak = max((sum(each) for each in zip(*(d.replicas_by_slot for _, d in told), strict=True)), default=0)
-    served = judged(plan, TRIED, range(1, seeds + 1))
+    served = judged(plan, tried, range(1, seeds + 1))
 
     def holds(replicas: int) -> bool:
-        some = replace(TRIED, replica_frac=replicas / peak - 1e-9)
+        some = replace(tried, replica_frac=replicas / peak - 1e-9)
         return judged(plan, some, range(1, 2)).holds and judged(plan, some, range(2, seeds + 1)).holds
 
     return Row(
@@ -109,17 +118,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=3_000_000)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--folder", type=Path, default=CASES)
     args = parser.parse_args()
+    tried = ServeOptions(days=2, most_requests=args.requests)
     print(HEAD, flush=True)
     rows = []
     for file in sorted(args.folder.glob("*.yaml")):
         if not args.names or file.stem in args.names:
-            rows.append(row(file, args.seeds))
+            rows.append(row(file, args.seeds, tried))
             print(rows[-1], flush=True)
-    if args.json:
-        args.json.write_text(json.dumps([asdict(r) for r in rows], indent=1))
+            if args.json:
+                args.json.write_text(json.dumps([asdict(r) for r in rows], indent=1))
 
 
 if __name__ == "__main__":

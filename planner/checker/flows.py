@@ -31,13 +31,13 @@ def requests_go_where_they_may(checked: Checked, pool: PoolPlan, s: Served) -> I
 
 def _all_of_it_is_shared(s: Served) -> Iterator[str]:
     """A shared pool carries all of its workloads."""
-    told = s.told
+    told = s.decided
     if told.api is not None or told.api_flows or told.shed_flows or told.deployment_flows or told.moves:
         yield "it shares replicas, so all of its requests must go to them as they come"
 
 
 def _the_api_may_serve(checked: Checked, s: Served) -> Iterator[str]:
-    api = s.told.api
+    api = s.decided.api
     if api is None:
         return
     if not s.w.api_allowed:
@@ -46,7 +46,7 @@ def _the_api_may_serve(checked: Checked, s: Served) -> Iterator[str]:
         yield f"requests go to the API {api}, which is not on the menu"
     yield from _the_api_is_large_enough(checked.case, s.w, api)
     yield from _the_api_holds_them(checked.case, s.w, api)
-    if not s.told.api_flows:
+    if not s.decided.api_flows:
         yield f"no requests go to the API {api}, which it names"
 
 
@@ -68,12 +68,12 @@ def _the_api_holds_them(case: Case, w: Workload, api: str) -> Iterator[str]:
 
 
 def _it_may_be_shed(s: Served) -> Iterator[str]:
-    if s.told.shed_flows and s.w.shed_usd_per_request is None:
+    if s.decided.shed_flows and s.w.shed_usd_per_request is None:
         yield "requests are shed although that is not allowed"
 
 
 def _flows_are_demand(checked: Checked, s: Served) -> Iterator[str]:
-    told = (s.told.api_flows, s.told.shed_flows, *s.told.deployment_flows)
+    told = (s.decided.api_flows, s.decided.shed_flows, *s.decided.deployment_flows)
     flows = [checked.account.flow(s.w, flow).tolist() for flow in told]
     for t, demand in enumerate(s.demand.tolist()):
         for bucket, rate in enumerate(demand):
@@ -91,14 +91,14 @@ def _nothing_is_left(checked: Checked, s: Served) -> Iterator[str]:
 
 def _work_waits_in_its_window(checked: Checked, s: Served) -> Iterator[str]:
     """On the same kind of day of the same month, from the hour it arrives until its deadline, around midnight too."""
-    if not s.told.moves:
+    if not s.decided.moves:
         return
     if s.w.deadline_h is None:
         yield "requests wait although it has no deadline"
         return
     slots, kept = checked.plan.slots, s.kept.tolist()
     moved = [0.0] * len(slots)
-    for move in s.told.moves:
+    for move in s.decided.moves:
         begin, end = slots[move.from_slot], slots[move.to_slot]
         waits_h = (end.hour - begin.hour) % 24
         if (begin.month, begin.day) != (end.month, end.day) or not 0 < waits_h <= math.floor(s.w.deadline_h) - 1:
@@ -106,7 +106,7 @@ def _work_waits_in_its_window(checked: Checked, s: Served) -> Iterator[str]:
         if move.requests_per_s <= 0:
             yield f"less than no requests wait from slot {move.from_slot}"
         moved[move.from_slot] += move.requests_per_s
-    if len({(m.from_slot, m.to_slot) for m in s.told.moves}) < len(s.told.moves):
+    if len({(m.from_slot, m.to_slot) for m in s.decided.moves}) < len(s.decided.moves):
         yield "requests of a slot wait for another one twice"
     for t, demand in enumerate(s.demand.tolist()):
         if moved[t] > sum(kept[t]) * (1 + REL) + ALMOST_NOTHING:

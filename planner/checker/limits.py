@@ -74,9 +74,9 @@ def _requests(checked: Checked) -> dict[tuple[str, str], float]:
             for vendor in (("provider", offer.provider), ("region", f"{offer.provider} {offer.region}")):
                 served[vendor] = served.get(vendor, 0.0) + carried
     for s in checked.account.served:
-        if s.told.api is not None:
-            vendor = ("api", checked.case.apis[s.told.api].provider)
-            served[vendor] = served.get(vendor, 0.0) + checked.account.sent_per_month(s, s.told.api_flows)
+        if s.decided.api is not None:
+            vendor = ("api", checked.case.apis[s.decided.api].provider)
+            served[vendor] = served.get(vendor, 0.0) + checked.account.sent_per_month(s, s.decided.api_flows)
     return served
 
 

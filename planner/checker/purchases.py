@@ -33,6 +33,8 @@ def gpus_bought(checked: Checked, offer: str, t: int, firm_only: bool = False) -
 def _line_holds(checked: Checked, line: FleetLine) -> Iterator[str]:
     if min(line.instances_by_slot) < 0:
         yield "less than no instances"
+    if not any(line.instances_by_slot):
+        yield "no instances are bought in this way"
     if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
         yield "reserved instances must be held all the time"
     if line.purchase == HELD and set(line.instances_by_slot) != {held_instances(checked.case, line.offer)}:

@@ -27,7 +27,7 @@ def pools_are_served(checked: Checked) -> Iterator[str]:
 
 
 def _workload_is_served(checked: Checked, pool: PoolPlan, s: Served) -> Iterator[str]:
-    yield from caching_is_allowed(s.w, s.told.caching)
+    yield from caching_is_allowed(s.w, s.decided.caching)
     yield from requests_go_where_they_may(checked, pool, s)
     yield from lengths_are_those_let_in(s.w)
 

@@ -78,6 +78,9 @@ def _pools_are_known(plan: Plan) -> Iterator[str]:
     order = {w.name: k for k, w in enumerate(plan.case.workloads)}
     if any(list(pool.workloads) != sorted(pool.workloads, key=order.__getitem__) for pool in plan.pools):
         yield "the workloads of a pool are not in the order of the case"
+    keys_of_pools = [pool.key for pool in plan.pools]
+    for key in sorted({key for key in keys_of_pools if keys_of_pools.count(key) > 1}):
+        yield f"{key}: a key of several pools"
     for told in plan.workloads:
         if told.pool != plan.pool_of(told.name).key:
             yield f"{told.name}: its pool is {plan.pool_of(told.name).key}, not {told.pool}"

@@ -51,9 +51,9 @@ def _destinations(fleet: HostedFleet, s: Served) -> dict[str, ByLength]:
     for k, d in enumerate(pool.deployments):
         if d.deployment.key in names:
             to[names[d.deployment.key]] = s.kept if len(pool.workloads) > 1 else view.carried(pool, k)
-    if s.told.api is not None:
-        to[s.told.api] = view.flow(s.w, s.told.api_flows)
-    to[SHED] = view.flow(s.w, s.told.shed_flows)
+    if s.decided.api is not None:
+        to[s.decided.api] = view.flow(s.w, s.decided.api_flows)
+    to[SHED] = view.flow(s.w, s.decided.shed_flows)
     asked = view.by_length(s.w)
     to[CACHE] = asked - s.demand
     return to

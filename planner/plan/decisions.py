@@ -67,7 +67,7 @@ class Decisions:
 
 
 def decisions_of(plan: Plan) -> Decisions:
-    """What of a plan was decided; its figures are not looked at."""
+    """What of a plan was decided; of its figures, only which lengths a deployment has a time for is looked at."""
     return Decisions(
         purchases=tuple(Purchase(line.offer, line.purchase, line.instances_by_slot) for line in plan.fleet),
         pools=tuple(

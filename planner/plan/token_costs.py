@@ -78,8 +78,8 @@ def _of_time(facts: PlanAccount, pool: PoolPlan) -> dict[str, float | None]:
 
 def _of_api(facts: PlanAccount, s: Served) -> float:
     """Share of the API bill of a workload that is for input."""
-    api = facts.case.apis[s.told.api or baseline_of(facts.case, s.w)]
-    flow = facts.flow(s.w, s.told.api_flows)
+    api = facts.case.apis[s.decided.api or baseline_of(facts.case, s.w)]
+    flow = facts.flow(s.w, s.decided.api_flows)
     total = read = 0.0
     for b, bucket in enumerate(s.w.buckets):
         n = facts.a_month(flow[:, b])

@@ -89,7 +89,7 @@ def _charges(view: PlanAccount, month: int, first: bool) -> Iterator[Cells]:
     for holding in held_by_term(plan.case):
         yield _held(plan, holding, holding.offer in in_use)
     for s in view.served:
-        if s.told.api is not None and s.told.api_flows:
+        if s.decided.api is not None and s.decided.api_flows:
             yield from _tokens(view, s, month)
     besides = (
         ("Caches", "caches of prompts and answers", plan.costs.caching_usd_per_month),
@@ -207,10 +207,10 @@ def _bought(plan: Plan, line: FleetLine, first: bool) -> Iterator[Cells]:
 
 def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
     """Input and output of a workload that an API answers."""
-    assert s.told.api is not None
-    api = view.case.apis[s.told.api]
+    assert s.decided.api is not None
+    api = view.case.apis[s.decided.api]
     slots = [t for t, slot in enumerate(view.slots) if slot.month == month]
-    flow = view.flow(s.w, s.told.api_flows)
+    flow = view.flow(s.w, s.decided.api_flows)
     sums = {"InputTokens": [0.0, 0.0], "OutputTokens": [0.0, 0.0]}
     for b, bucket in enumerate(s.w.buckets):
         requests = sum(3600 * view.slots[t].hours_per_month * flow[t][b] for t in slots)
@@ -225,7 +225,7 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
     for kind, (count, amount) in sums.items():
         if not count:
             continue
-        cells = _usage(f"{s.w.name}: {s.told.api} {kind}", count / 1e6, "1M Tokens", amount, amount)
+        cells = _usage(f"{s.w.name}: {s.decided.api} {kind}", count / 1e6, "1M Tokens", amount, amount)
         yield cells | _sold_by(api.provider) | {
             "ConsumedQuantity": _number(count),
             "ConsumedUnit": "Tokens",

@@ -259,12 +259,13 @@ def _verification(report: Any) -> View:
 
 
 def _horizon_verification(served: Any) -> View:
+    from planner.reports.tables.verification import quarters
     from planner.reports.verification import verification_document
 
     document = verification_document(served)
 
     def tables() -> Iterator[Table]:
-        yield from document.all_tables()
+        yield quarters(served)
         yield from _tables_of_runs(
             [({"run": n, "load": run.load}, run) for n, report in enumerate(served.runs) for run in report.runs]
         )
@@ -274,8 +275,9 @@ def _horizon_verification(served: Any) -> View:
 
 
 def _kept(served: Any) -> str:
-    stopped = f", {served.stopped}" if served.stopped else ""
-    return ("every promise is kept" if served.kept else "a promise is missed") + stopped
+    if served.stopped and served.kept:
+        return f"not verified, {served.stopped}"
+    return "every promise is kept" if served.kept else "a promise is missed"
 
 
 def _tables_of_runs(runs: list[tuple[dict[str, Cell], Any]]) -> Iterator[Table]:

@@ -43,7 +43,7 @@ def verification_document(served: VerificationReport | HorizonVerification) -> D
 def _of_a_plan(report: VerificationReport) -> Document:
     """The answer first, then the cliff, the week and the tables of each load."""
     first, *others = report.runs
-    answer = _verdict(first, report.kept)
+    answer = _verdict(report.kept, first.stopped)
     said = tuple(conclusions(report))
     loads = Section("Load", lambda: (_attainment(report), Lines(said)), key="loads", formats=HTML)
     return Document(
@@ -61,10 +61,10 @@ def _of_a_plan(report: VerificationReport) -> Document:
     )
 
 
-def _verdict(run: Verification, kept: bool) -> str:
+def _verdict(kept: bool, stopped: str | None) -> str:
     if not kept:
         return "a promise is missed"
-    return "every promise kept" if run.stopped is None else f"not verified, {run.stopped}"
+    return "every promise kept" if stopped is None else f"not verified, {stopped}"
 
 
 def _attainment(report: VerificationReport) -> Part:
@@ -136,7 +136,7 @@ def _of_a_horizon(served: HorizonVerification) -> Document:
                     formats=HTML),
         ),
         foot=f"fleetplan {served.fleetplan_version}. Simulated: {served.case_hash[:19]}, seed {seed}.",
-        tab=f"{served.plan}: {'every promise kept' if served.kept else 'a promise is missed'}",
+        tab=f"{served.plan}: {_verdict(served.kept, served.stopped)}",
         json=lambda: json_text(served.model_dump(mode="json")),
     )  # fmt: skip
 
@@ -148,14 +148,14 @@ def _horizon_hero(served: HorizonVerification) -> Hero:
         missed = [q.quarter + 1 for q in mine if not served.runs[q.run].kept]
         detail = f"missed in quarter {', '.join(map(str, missed))}" if missed else "every promise"
         cards.append(Card(name, f"{len(mine) - len(missed)} of {len(mine)} kept", detail, bad=bool(missed)))
-    big = "Promises kept" if served.kept else "Promise missed"
+    big = "Promise missed" if not served.kept else "Promises kept" if served.stopped is None else "Not verified"
     return Hero(big, "", (Lines((counted(served.requests, "request"),), tone="prose"),), tuple(cards), formats=HTML)
 
 
 def _served(served: HorizonVerification, n: int) -> Part:
     report = served.runs[n]
     which = "; ".join(place(q) for q in served.quarters if q.run == n)
-    answer = "every promise kept" if report.kept else "a promise is missed"
+    answer = _verdict(report.kept, report.stopped)
     parts: list[Part] = []
     for run in report.runs:
         parts += [Lines(((headline(run),),), tone="prose"), *(TablePart(t) for t in tables(run))]

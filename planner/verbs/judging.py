@@ -160,6 +160,10 @@ def _month(
     if month is not None:
         if month - 1 not in months:
             raise input_error("--month", f"the plan has {counted(len(months), 'month')}", "Leave it out")
+        mine = months_of(source, quarter, scenario)
+        if mine is not None and month - 1 not in mine:
+            there_are = f"Give one of {', '.join(str(m + 1) for m in mine)}, or leave it out"
+            raise input_error("--month", f"month {month} of the plan is one of other scenarios", there_are)
         return month - 1
     if not is_horizon(source):
         return None

@@ -126,10 +126,11 @@ def blocks_asked(horizon: HorizonPlan, quarter: int | None, scenario: str | None
 def months_of(source: AnyPlan, quarter: int | None, scenario: str | None) -> dict[int, int] | None:
     """Months of a quarter's plan that belong to a scenario, and for how many of the calendar each stands.
 
-    None where it is no horizon, or all months are meant.
+    None where it is no horizon, or the months of several scenarios are meant.
     """
-    if scenario is None or not is_horizon(source):
+    if not is_horizon(source):
         return None
     assert not isinstance(source, Plan)
     horizon = source if isinstance(source, HorizonPlan) else read_horizon(source)
-    return months_in(horizon, (quarter or 1) - 1, scenario)
+    names = [scenario] if scenario is not None else [s.name for s in horizon.scenarios]
+    return months_in(horizon, (quarter or 1) - 1, names[0]) if len(names) == 1 else None

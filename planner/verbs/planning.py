@@ -200,6 +200,9 @@ def explain(
 def _plan_given(source: Case | AnyPlan, quarter: int | None, scenario: str | None) -> Plan | None:
     """The plan that is given, or that of a file; None where there is only a case."""
     if isinstance(source, Case) or (isinstance(source, Path | str) and Path(source).suffix.lower() != ".json"):
+        for flag, given in (("--quarter", quarter), ("--scenario", scenario)):
+            if given is not None:
+                raise input_error(flag, "is for the saved plan of a horizon", "Plan with --out h.json, and give that")
         return None
     return one_quarter(source, quarter, scenario)
 

@@ -152,7 +152,7 @@ class _Pool:
     @property
     def _at_once(self) -> bool:
         """Days are served one by one, but where work moves from one to the next, or a log goes on."""
-        return self.traffic.log is not None or any(s.told.moves for s in self.traffic.members)
+        return self.traffic.log is not None or any(s.decided.moves for s in self.traffic.members)
 
     @property
     def asked(self) -> float:
@@ -271,7 +271,8 @@ class _Pool:
         )
 
     def deployments(self) -> list[DeploymentServed]:
-        return [machine.result(self.schedule.measured(self.served).weights) for machine in self.machines]
+        weights = self.schedule.measured(self.served).weights * self.traffic.covered
+        return [machine.result(weights) for machine in self.machines]
 
     def notes(self) -> Iterator[str]:
         if any(d.deployment.bound_by == TABLE for d in self.pool.deployments):

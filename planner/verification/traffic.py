@@ -123,10 +123,20 @@ class Traffic:
         """Requests that the plan counts on [hour of the week]."""
         return sum((self._drawn(k) for k in range(len(self.members))), np.zeros(HOURS)) / self.load
 
+    @property
+    def covered(self) -> np.ndarray:
+        """Whether there is anything to serve [hour of the week]: a log alone may be shorter than the week."""
+        if not all(self._is_logged(k) for k in range(len(self.members))):
+            return np.ones(HOURS, dtype=bool)
+        hours = np.flatnonzero(self.requests)
+        covered = np.zeros(HOURS, dtype=bool)
+        covered[hours.min(initial=HOURS) : hours.max(initial=-1) + 1] = True
+        return covered
+
     def _drawn(self, k: int) -> np.ndarray:
         by_slot = self.rates[k].copy()
         kept = np.array([sum(rates) for rates in self.members[k].kept])
-        for move in self.members[k].told.moves:
+        for move in self.members[k].decided.moves:
             moved = self.rates[k][move.from_slot] * move.requests_per_s / max(kept[move.from_slot], 1e-12)
             by_slot[move.from_slot] -= moved
             by_slot[move.to_slot] += moved
@@ -163,7 +173,7 @@ class Traffic:
 
     def _let_in(self, k: int, hour: int, part: int) -> Arrived:
         own = self._arrived(k, hour, part)
-        if not self.members[k].told.moves:
+        if not self.members[k].decided.moves:
             return own
         begin, end = (3600.0 * (hour + (part + more) / self.parts) for more in (0, 1))
         several = [own, *(self._arrived(k, hour - h, part) for h in self._later_h(k, hour))]
@@ -180,7 +190,7 @@ class Traffic:
 
     def _later_h(self, k: int, hour: int) -> list[int]:
         """By how many hours later than it came the work is let in that the plan moves to this hour."""
-        slots, moves = self.view.slots, self.members[k].told.moves
+        slots, moves = self.view.slots, self.members[k].decided.moves
         later = ((m.from_slot, (slots[m.to_slot].hour - slots[m.from_slot].hour) % 24) for m in moves)
         return sorted({h for from_slot, h in later if h and self.week[(hour - h) % HOURS] == from_slot})
 
@@ -215,8 +225,8 @@ class Traffic:
 def ways_of(view: PlanAccount, s: Served) -> dict[int, np.ndarray]:
     """Shares of a workload's requests that the plan sends one way or another [slot, bucket]; the rest has no entry."""
     demand = np.array(s.demand)
-    ways = {ON_API: s.told.api_flows, PLANNED_SHED: s.told.shed_flows}
-    ways |= {k + 1: flows for k, flows in enumerate(s.told.deployment_flows)}
+    ways = {ON_API: s.decided.api_flows, PLANNED_SHED: s.decided.shed_flows}
+    ways |= {k + 1: flows for k, flows in enumerate(s.decided.deployment_flows)}
     if not view.plan.pool_of(s.w.name).deployments:
         return {ON_API: np.ones_like(demand)}
     return {
@@ -249,13 +259,13 @@ def released(
     part_s: float = 3600.0,
 ) -> np.ndarray:
     """Work that waits is let in in the hour that the plan moves it to, some time in the same part of that hour."""
-    if not s.told.moves:
+    if not s.decided.moves:
         return stream.arrival_s
     rate = np.array([sum(rates) for rates in s.kept])
     hour = np.array([t.hour for t in view.slots])
     draw, below, release = rng.random(len(stream)), np.zeros(len(stream)), stream.arrival_s.copy()
     within = rng.random(len(stream))
-    for move in s.told.moves:
+    for move in s.decided.moves:
         here = slot == move.from_slot
         if not here.any():
             continue

@@ -16,7 +16,8 @@ Pairs are many and few of them matter: `pair_bounds` says at given prices how li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -79,6 +80,13 @@ def member_of(pool: Pool, d: Deployment, every: bool = False, at_most: int | Non
     firm = _firm(pool, d, staffing, load, counts, carried)
     covered = d.serves_all and bool((d.staffing.in_worst_slot.carried_load(counts) >= carried * (1 - 1e-12)).all())
     return Member(d, counts, carried, _kept_small(firm, d.gpus_per_replica), np.searchsorted(counts, needed), covered)
+
+
+def kind_of(d: Deployment, at_most: int | None) -> Hashable:
+    """What the table of a member depends on. That of a replica is the same on every offer."""
+    rules = [getattr(rule, f.name) for rule in (d.staffing, d.staffing_in_a_mix) if rule for f in fields(rule)]
+    known = tuple(x.tobytes() if isinstance(x, np.ndarray) else x for x in rules)
+    return d.seconds_per_request.tobytes(), d.gpus_per_replica, d.spot_allowed, at_most, known
 
 
 def _kept_small(replicas: np.ndarray, gpus: int) -> np.ndarray:
@@ -256,15 +264,18 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
     Both are of use somewhere: else it is no mix, and a recipe of one of them or of the outlet is as good.
     """
     usd = prices.replicas_usd
-    per_request = np.stack([_least_usd(pool, m, u) for m, u in zip(members, usd, strict=True)])
+    bounds = np.full((len(members), len(members)), np.inf)
+    asked = np.triu(asked, 1)
+    per_request = np.full((len(members), *pool.rate_rps.shape), np.inf)
+    for k in np.flatnonzero(asked.any(axis=0) | asked.any(axis=1)).tolist():
+        per_request[k] = _least_usd(pool, members[k], usd[k])
     if prices.outlet_usd is not None:
         per_request = np.minimum(per_request, prices.outlet_usd[None])
-    bounds = np.full((len(members), len(members)), np.inf)
     with np.errstate(invalid="ignore"):
         spent = np.where(pool.rate_rps[None] > 0, per_request * pool.rate_rps[None], 0.0)
-    for k in range(len(members) - 1):
-        bounds[k, k + 1 :] = np.minimum(spent[k][None], spent[k + 1 :]).sum(axis=(1, 2))
-    bounds[~asked] = np.inf
+    for k in np.flatnonzero(asked.any(axis=1)).tolist():
+        others = np.flatnonzero(asked[k])
+        bounds[k, others] = np.minimum(spent[k][None], spent[others]).sum(axis=(1, 2))
     worth = np.flatnonzero((bounds < below).any(axis=0) | (bounds < below).any(axis=1)).tolist()
     if not worth:
         return bounds

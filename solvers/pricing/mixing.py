@@ -8,28 +8,19 @@ how little the mixes left aside could cost.
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices, vendors_value
-from problems.recipes.pairs import (
-    Member,
-    MemberPrices,
-    Outlet,
-    may_mix,
-    member_of,
-    most_replicas,
-    pair_bounds,
-    pair_recipe,
-    pair_value,
-    too_large,
-)
+from problems.recipes.pairs import Member, kind_of, may_mix, member_of, most_replicas, too_large
 from problems.recipes.pools import Api, Pool
 from problems.recipes.recipe import Recipe
 from solvers.pricing.mix_slots import Memory
 from solvers.pricing.mixes import best_mix
+from solvers.pricing.pairs import Members, Pair, Pairs, Rest, lowest_first
 
 Key = tuple[object, ...]
 
@@ -133,84 +124,33 @@ class Mixes:
         return min(each, default=0.0)
 
     def _members_of(self, pool: Pool) -> list[list[Member]]:
-        """Deployments that may be mixed, by model variant, each with some other."""
+        """Deployments that may be mixed, by model variant, each with some other. Those of one kind of replica have the
+        same table, whatever their offers.
+        """
         if pool.key not in self._members:
             by_variant: dict[str, list[Member]] = {}
+            tables: dict[Hashable, Member | None] = {}
             for d in pool.deployments:
-                most = self.fleet.most_replicas(d.offer, d.gpus_per_replica)
-                member = member_of(pool, d, at_most=most) if self.fleet.offers[d.offer].to_be_had else None
-                if member is not None:
-                    by_variant.setdefault(d.variant, []).append(member)
+                if self.fleet.offers[d.offer].to_be_had:
+                    most = self.fleet.most_replicas(d.offer, d.gpus_per_replica)
+                    kind = kind_of(d, most)
+                    if kind not in tables:
+                        tables[kind] = member_of(pool, d, at_most=most)
+                    table = tables[kind]
+                    if table is not None:
+                        by_variant.setdefault(d.variant, []).append(replace(table, deployment=d))
             mixed = [[m for m, some in zip(of, may_mix(of), strict=True) if some.any()] for of in by_variant.values()]
             self._members[pool.key] = [members for members in mixed if members]
         return self._members[pool.key]
 
-    def _by_bound(self, pool: Pool, prices: Prices, below: float) -> list[_Mix]:
+    def _by_bound(self, pool: Pool, prices: Prices, below: float) -> Iterator[Pair | Rest]:
         """Mixes of a pool that are not written down and may cost less, lowest bound first, and the next ones."""
-        mixes: list[_Mix] = []
+        pairs = []
         for members in self._members_of(pool):
-            mixes += self._mixes_of(pool, members, prices, below)
-        mixes.sort(key=lambda mix: (mix.bound, mix.key[1:3]))
-        return mixes
-
-    def _mixes_of(self, pool: Pool, members: list[Member], prices: Prices, below: float) -> list[_Mix]:
-        whole = [self._replicas_usd(pool, m, prices, shared=False) for m in members]
-        sharpened = prices.know_boxes
-        shared = [self._replicas_usd(pool, m, prices, shared=True) for m in members] if sharpened else whole
-        offers = np.array([m.deployment.offer for m in members])
-        asked, share = may_mix(members), sharpened & (offers[:, None] == offers[None, :])
-        weight = self.fleet.weight
-        fixed = float((pool.fixed_by_slot * weight * prices.usd_factor).sum())
-        fixed += sum(prices.team_usd[w] for w in pool.workloads)
-        shed = []
-        if pool.shed_usd_per_request is not None:
-            shed = [Outlet(pool.shed_usd_per_request, 3600 * weight * prices.in_dollars)]
-        mixes: list[_Mix] = []
-        for api in pool.apis_beside_gpus:
-            outlets = shed
-            if api is not None:
-                outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor_of(api.key)), *shed]
-            each_outlet = [o.weight[:, None] * o.usd_per_request[None, :] for o in outlets]
-            outlet_usd = np.minimum.reduce(each_outlet) if outlets else None
-            bounds = np.full(asked.shape, np.inf)
-            for usd, which in ((whole, asked & ~share), (shared, asked & share)):
-                if which.any():
-                    of = pair_bounds(pool, members, MemberPrices(usd, outlet_usd), below - fixed, which) + fixed
-                    bounds = np.minimum(bounds, of)
-            vendors = self._usd_of_vendors(pool, offers, api, prices)
-            bounds = bounds + vendors
-            for i, j in zip(*np.unravel_index(np.argsort(bounds, axis=None, kind="stable"), bounds.shape), strict=True):
-                bound = float(bounds[i, j])
-                if bound == np.inf:
-                    break
-                first, second = members[i].deployment.key, members[j].deployment.key
-                key = (pool.key, first, second, api.key if api else None)
-                if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j]), key[3]):
-                    two = (members[i], members[j])
-                    each = None if share[i, j] else (whole[i], whole[j])
-                    own_usd = fixed + float(vendors[i, j])
-                    mixes.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, own_usd))
-                    if bound >= below:
-                        break  # one of them says how little those beyond cost
-        return mixes
-
-    def _usd_of_vendors(self, pool: Pool, offers: np.ndarray, api: Api | None, prices: Prices) -> np.ndarray:
-        """What the vendors of any two of some offers and of this API cost, each once [offer, offer]."""
-        if not prices.vendor_usd:
-            return np.zeros((len(offers), len(offers)))
-        of = [self.fleet.vendors.of((str(g),), api.key if api else None) for g in offers]
-        vendors = sorted({vendor for several in of for vendor in several})
-        usd = np.array([sum(prices.vendor_usd.get((w, x), 0.0) for w in pool.workloads) for x in vendors])
-        sells = np.array([[float(x in several) for x in vendors] for several in of]).reshape(len(of), len(vendors))
-        alone, both = sells @ usd, (sells * usd) @ sells.T
-        each: np.ndarray = np.maximum(alone[:, None] + alone[None, :] - both, 0.0)
-        return each
-
-    def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
-        """What so many replicas of a member cost [slot, count]; at least, where another member shares its boxes."""
-        slot, counts = np.arange(len(m.firm))[:, None], np.broadcast_to(m.counts, m.firm.shape)
-        offer = self.fleet.offers[m.deployment.offer]
-        return prices.usd_of_replicas(m.deployment, offer, pool.workloads, slot, counts, m.firm, shared)
+            of = Members(self.fleet, pool, members)
+            usd = of.replicas_usd(prices)
+            pairs += [Pairs(of, prices, api, usd, below, self.written) for api in pool.apis_beside_gpus]
+        return lowest_first(pairs, below)
 
 
 def _is_of_any_number(pool: Pool) -> bool:
@@ -218,18 +158,19 @@ def _is_of_any_number(pool: Pool) -> bool:
     return pool.max_deployments > 2 or pool.slots == 1
 
 
-def _cheapest(mixes: list[_Mix], below: float, most: int) -> tuple[list[tuple[float, _Mix]], float]:
+def _cheapest(mixes: Iterable[Pair | Rest], below: float, most: int) -> tuple[list[tuple[float, Pair]], float]:
     """So many mixes at most that cost less than a value, the cheapest first, and how little the others cost at least.
 
     They come with the lowest bound first. So where one's bound is no less than what the best of those left aside costs,
     nothing depends on it or on any after it.
     """
-    kept: list[tuple[float, _Mix]] = []
+    kept: list[tuple[float, Pair]] = []
     left = np.inf
     for mix in mixes:
         if mix.bound >= min(below, left):
             left = min(left, mix.bound)
             break
+        assert isinstance(mix, Pair)
         value = max(mix.value(), mix.bound)  # without one of the two it may cost less, but that is no mix
         if value >= below:
             left = min(left, value)
@@ -244,41 +185,3 @@ def _of_several(pool: Pool) -> set[str]:
     """Model variants with more than one deployment in a pool."""
     seen: set[str] = set()
     return {d.variant for d in pool.deployments if d.variant in seen or seen.add(d.variant)}  # type: ignore[func-returns-value]
-
-
-@dataclass(frozen=True, eq=False)
-class _Mix:
-    """Two deployments of a pool at given prices."""
-
-    fleet: FleetProblem
-    key: Key
-    bound: float
-    pool: Pool
-    members: tuple[Member, Member]
-    usd: tuple[np.ndarray, np.ndarray] | None
-    """what so many replicas of either cost; None if they share boxes [slot, count]"""
-    prices: Prices
-    api: Api | None
-    outlets: list[Outlet]
-    fixed_usd: float
-
-    def value(self) -> float:
-        usd = self._in_shared_boxes() if self.usd is None else self.usd[0][:, :, None] + self.usd[1][:, None, :]
-        return self.fixed_usd + pair_value(self.pool, *self.members, usd, self.outlets)
-
-    def _in_shared_boxes(self) -> np.ndarray:
-        """What replicas of two deployments on one offer cost together [slot, count, count]."""
-        one, other = self.members
-        g, prices = one.deployment.offer, self.prices
-        each, others = one.deployment.gpus_per_replica, other.deployment.gpus_per_replica
-        gpus = one.counts[:, None] * each + other.counts[None, :] * others
-        firm = one.firm[:, :, None] * each + other.firm[:, None, :] * others
-        slot = np.arange(len(firm))[:, None, None]
-        usd = np.zeros(firm.shape)
-        for m, size, at in ((one, each, np.s_[:, :, None]), (other, others, np.s_[:, None, :])):
-            usd = usd + (prices.usd_of_a_gpu("in-use", g, size)[:, None] * (m.counts * size))[at]
-            usd = usd + (prices.usd_of_a_gpu("firm", g, size)[:, None] * (m.firm * size))[at]
-        return np.asarray(usd + prices.usd_of_use(self.fleet.offers[g], self.pool.workloads, slot, gpus[None], firm))
-
-    def recipe(self) -> Recipe | None:
-        return pair_recipe(self.pool, *self.members, self.api)

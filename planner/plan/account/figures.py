@@ -117,9 +117,9 @@ def _deployment(account: Account, pool: PoolDecision, k: int) -> DeploymentPlan:
 
 
 def _workload(account: Account, s: Served) -> WorkloadPlan:
-    w, told, pool, money = s.w, s.told, account.pool_of(s.w.name), account.money
+    w, decided, pool, money = s.w, s.decided, account.pool_of(s.w.name), account.money
     requests, tokens = account.requests_per_month(w), account.tokens_per_month(s)
-    shed = account.sent_per_month(s, told.shed_flows)
+    shed = account.sent_per_month(s, decided.shed_flows)
     gpu_usd = money.gpu_usd(s)
     api_usd, caching_usd = account.a_month(money.api_usd_per_h(s)), account.a_month(money.caching_usd_per_h(s))
     usd = gpu_usd + api_usd + caching_usd
@@ -127,21 +127,21 @@ def _workload(account: Account, s: Served) -> WorkloadPlan:
     return WorkloadPlan(
         name=w.name,
         pool=pool.key,
-        caching=told.caching,
+        caching=decided.caching,
         models=tuple(d.model for d in pool.deployments),
         quantizations=tuple(d.quantization for d in pool.deployments),
-        api=told.api,
-        api_flows=told.api_flows,
-        shed_flows=told.shed_flows,
-        deployment_flows=told.deployment_flows,
-        moves=told.moves,
+        api=decided.api,
+        api_flows=decided.api_flows,
+        shed_flows=decided.shed_flows,
+        deployment_flows=decided.deployment_flows,
+        moves=decided.moves,
         requests_per_month=requests,
         longest_request_tokens=limit.tokens if limit else None,
         refused_share_frac=limit.refused_frac if limit and limit.refused_frac else None,
         refused_requests_per_month=refused_per_month(w, account.slots) or None,
         tokens_per_month=tokens,
         cache_share_frac=1 - account.requests_per_month(s.seen) / requests,
-        api_share_frac=account.sent_per_month(s, told.api_flows) / requests,
+        api_share_frac=account.sent_per_month(s, decided.api_flows) / requests,
         shed_share_frac=shed / requests,
         shed_requests_per_month=shed,
         penalty_usd_per_month=money.penalty_usd_of(s),

@@ -40,7 +40,7 @@ class Served:
     w: Workload
     seen: Workload
     """as GPUs and APIs see it, behind its caches"""
-    told: WorkloadDecision
+    decided: WorkloadDecision
     demand: ByLength
     """what comes through its caches"""
     kept: ByLength
@@ -53,7 +53,7 @@ class Flows:
 
     case: Case
     decided: Decisions
-    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     """what was asked for before"""
 
     # -- time ---------------------------------------------------------------------------------------------
@@ -106,18 +106,18 @@ class Flows:
         """In the order of the case."""
         return tuple(map(self._served, self.case.workloads, self.decided.workloads))
 
-    def _served(self, w: Workload, told: WorkloadDecision) -> Served:
-        seen = w.with_caching(told.caching)
+    def _served(self, w: Workload, decided: WorkloadDecision) -> Served:
+        seen = w.with_caching(decided.caching)
         demand = self.by_length(seen)
-        kept = minus(demand, self.flow(w, told.api_flows), self.flow(w, told.shed_flows))
-        return Served(w, seen, told, demand, kept)
+        kept = minus(demand, self.flow(w, decided.api_flows), self.flow(w, decided.shed_flows))
+        return Served(w, seen, decided, demand, kept)
 
     def answered_per_month(self, s: Served) -> np.ndarray:
         """Requests of each length that are not shed, whoever answers them [bucket]."""
         return self._once(("answered", s.w.name), lambda: 3600 * self.hours @ self._not_shed(s))
 
     def _not_shed(self, s: Served) -> ByLength:
-        return minus(self.by_length(s.w), self.flow(s.w, s.told.shed_flows))
+        return minus(self.by_length(s.w), self.flow(s.w, s.decided.shed_flows))
 
     def tokens_per_month(self, s: Served) -> float:
         return tokens_of(s.w, self.answered_per_month(s))
@@ -151,7 +151,7 @@ class Flows:
         if len(members) > 1:
             return np.concatenate([s.kept for s in members], axis=1)
         (s,) = members
-        flows = [self.flow(s.w, told) for told in s.told.deployment_flows]
+        flows = [self.flow(s.w, each) for each in s.decided.deployment_flows]
         return flows[k - 1] if k else minus(s.kept, *flows)
 
     # -- replicas -----------------------------------------------------------------------------------------
@@ -200,11 +200,11 @@ class Flows:
         seconds = finite(self.seconds(together, k))
         load: np.ndarray = self.carried(together, k) @ seconds
         for s in self.members(together):
-            if not s.told.moves:
+            if not s.decided.moves:
                 continue
             shares = np.array([b.share_frac for b in s.w.buckets])
             each = float(shares @ seconds) / float(shares.sum())
-            for move in s.told.moves:
+            for move in s.decided.moves:
                 load[move.from_slot] -= move.requests_per_s * each
                 load[move.to_slot] += move.requests_per_s * each
         return load
@@ -233,9 +233,9 @@ class Flows:
         return [(pool, k, d) for pool in self.decided.pools for k, d in enumerate(pool.deployments)]
 
     def _once(self, key: object, work: Callable[[], T]) -> T:
-        if key not in self._known:
-            self._known[key] = work()
-        found: T = self._known[key]
+        if key not in self._cache:
+            self._cache[key] = work()
+        found: T = self._cache[key]
         return found
 
 

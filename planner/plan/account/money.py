@@ -157,13 +157,13 @@ class Money:
     def api_usd_per_h(self, s: Served) -> np.ndarray:
         """[slot]; providers keep prefixes whatever is cached on this side"""
         account = self.account
-        if s.told.api is None:
+        if s.decided.api is None:
             return np.zeros(len(account.slots))
-        return np.asarray(3600 * account.flow(s.w, s.told.api_flows) @ request_usd(account.case, s.w, s.told.api))
+        return np.asarray(3600 * account.flow(s.w, s.decided.api_flows) @ request_usd(account.case, s.w, s.decided.api))
 
     def caching_usd_per_h(self, s: Served) -> np.ndarray:
         """[slot]; every request is looked up, those that are found too"""
-        return cache_usd_per_h(self.account.case, s.w, s.told.caching, self.account.slots)
+        return cache_usd_per_h(self.account.case, s.w, s.decided.caching, self.account.slots)
 
     @cached_property
     def engineers_usd(self) -> float:
@@ -226,7 +226,7 @@ class Money:
         return float(sum(self.account.tokens_per_month(s) for s in self.account.served))
 
     def penalty_usd_of(self, s: Served) -> float:
-        return self.account.sent_per_month(s, s.told.shed_flows) * (s.w.shed_usd_per_request or 0.0)
+        return self.account.sent_per_month(s, s.decided.shed_flows) * (s.w.shed_usd_per_request or 0.0)
 
     # -- one month ------------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Money:
 
     def penalty_usd_of_month(self, month: int) -> float:
         account = self.account
-        shed = ((s, account.flow(s.w, s.told.shed_flows).sum(axis=1)) for s in account.served)
+        shed = ((s, account.flow(s.w, s.decided.shed_flows).sum(axis=1)) for s in account.served)
         return self._of_month([3600 * rates * (s.w.shed_usd_per_request or 0.0) for s, rates in shed], month)
 
     def vendor_usd_of_month(self, vendor: Vendor, month: int) -> float:
@@ -249,7 +249,9 @@ class Money:
         account, (kind, name) = self.account, vendor
         case = account.case
         bought = (p for p in account.decided.purchases if vendor in vendors_of_offer(case.offers[p.offer]))
-        billed = (s for s in account.served if kind == "api" and s.told.api and case.apis[s.told.api].provider == name)
+        billed = (
+            s for s in account.served if kind == "api" and s.decided.api and case.apis[s.decided.api].provider == name
+        )
         everybody = [
             *(self.instance_hours(p) * self.price(p).usd_per_h for p in bought),
             *(self.api_usd_per_h(s) for s in billed),

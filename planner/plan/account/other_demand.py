@@ -67,7 +67,7 @@ def _bill(account: Account, multiple: float) -> _Bill:
     bill, money = _Bill(), account.money
     for s in account.served:
         stores = s.w.model_copy(update={"weekday_rps": (0.0,) * 24, "weekend_rps": (0.0,) * 24})
-        fixed = account.a_month(cache_usd_per_h(account.case, stores, s.told.caching, account.slots))
+        fixed = account.a_month(cache_usd_per_h(account.case, stores, s.decided.caching, account.slots))
         follows = account.a_month(money.api_usd_per_h(s) + money.caching_usd_per_h(s)) - fixed
         bill.usd_per_month += fixed + multiple * follows
     ways = [_replicas(account, multiple, overflows) for overflows in (False, True)]
@@ -114,16 +114,16 @@ def _may_overflow(account: Account, pool: Together) -> bool:
     decided, members = account.pool(pool), account.members(pool)
     if len(members) > 1 or len(decided.deployments) > 1 or not all(decided.deployments[0].serves):
         return False
-    told = members[0].told
-    return told.api is not None and bool(told.api_flows) and not told.moves
+    w = members[0].decided
+    return w.api is not None and bool(w.api_flows) and not w.moves
 
 
 def _overflowing(account: Account, pool: Together, rule: Staffing, multiple: float) -> tuple[np.ndarray, float]:
     """Loads where the running replicas are filled first and an API takes the rest, and what it bills more for that."""
     (s,), (d,) = account.members(pool), account.pool(pool).deployments
-    assert s.told.api is not None
-    seconds, prices = finite(account.seconds(pool, 0)), request_usd(account.case, s.w, s.told.api)
-    load, sent = account.load(pool, 0), account.flow(s.w, s.told.api_flows)
+    assert s.decided.api is not None
+    seconds, prices = finite(account.seconds(pool, 0)), request_usd(account.case, s.w, s.decided.api)
+    load, sent = account.load(pool, 0), account.flow(s.w, s.decided.api_flows)
     at_api = sent @ seconds
     rates = np.where((at_api > 0)[:, None], sent, s.demand)
     each = rates @ seconds

@@ -110,7 +110,7 @@ class Hours:
         rates = {name: [0.0] * n for name in FATES}
         for s in facts.served:
             seen, asked = facts.rates_rps(s.seen), facts.rates_rps(s.w)
-            api, shed = (self._rps(flows) for flows in (s.told.api_flows, s.told.shed_flows))
+            api, shed = (self._rps(flows) for flows in (s.decided.api_flows, s.decided.shed_flows))
             for t in range(n):
                 rates["cache"][t] += asked[t] - seen[t]
                 rates["API"][t] += api[t]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.candidates.pools import groups_alone
 from planner.candidates.replica import Replica, replicas_with
 from planner.candidates.step_budget import replica_for, replicas_for
+from planner.candidates.tpot_share import keeps_tpot
 from planner.case.demand.load import case_from_text
 from planner.catalog.variant import Variant
 
@@ -54,6 +55,24 @@ def test_large_steps_where_ttft_binds() -> None:
         "llama-3.3-70b", "h100", 8,
     )  # fmt: skip
     assert hurried.machine.engine.chunk_tokens < 8192, "with time for prompts, TPOT decides"
+
+
+def test_smaller_steps_for_short_answers_in_bursts() -> None:
+    """A full step of 2,048 tokens takes less than 1.5 times TPOT, which evens out over long answers alone."""
+    tokens, slo = "{p50: 1500, p95: 7000}", "slo: {ttft_p95: 800ms, tpot_p95: 60ms}"
+    short, long = (
+        replica(tokens, answer, slo, "qwen2.5-7b", scv=23)[0].machine.engine.chunk_tokens
+        for answer in ("{p50: 15, p95: 90}", "{p50: 150, p95: 900}")
+    )
+    assert short == 1024 < long
+
+
+def test_a_full_step_alone_decides_where_tpot_holds_with_none() -> None:
+    """An answer of four tokens is late by any prompt beside it, however small its steps."""
+    found, _ = replica("{p50: 8000, p95: 24000}", "{p50: 4, p95: 16}", "slo: {ttft_p95: 20s, tpot_p95: 30ms}", scv=10)
+    assert found.serves_all
+    assert not keeps_tpot(found, 0.3)
+    assert found.machine.engine.chunk_tokens == 1024
 
 
 def test_work_that_may_wait_takes_the_engine_s_own() -> None:

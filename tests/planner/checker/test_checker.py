@@ -488,7 +488,18 @@ def assumption_hidden(plan: Json) -> None:
     plan["assumptions"].pop()
 
 
+def one_key_of_two_pools(plan: Json) -> None:
+    """Whatever goes by the key of a pool would be that of the first one for both."""
+    plan["pools"][1]["key"] = plan["workloads"][1]["pool"] = plan["pools"][0]["key"]
+
+
+def line_of_no_instances(plan: Json) -> None:
+    plan["fleet"].append(line_of(plan, "on-demand") | {"instances_by_slot": [0] * len(plan["slots"])})
+
+
 LIES: list[tuple[Callable[[Json], None], str]] = [
+    (one_key_of_two_pools, "chat: a key of several pools"),
+    (line_of_no_instances, "no instances are bought in this way"),
     (fewer_replicas, "replicas where"),
     (fewer_firm_replicas, "0 firm replicas, but the critical load needs"),
     (more_firm_than_replicas, "firm replicas"),

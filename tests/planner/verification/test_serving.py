@@ -116,8 +116,8 @@ def test_work_that_waits_is_let_in_in_the_hour_that_it_is_moved_to() -> None:
     release = released(view, s, stream, slot, rng)
     assert (release >= arrival).all()
     later = np.floor(release / 3600) - np.floor(arrival / 3600)
-    assert s.told.moves
-    for move in s.told.moves:
+    assert s.decided.moves
+    for move in s.decided.moves:
         here = slot == move.from_slot
         hours = (view.plan.slots[move.to_slot].hour - view.plan.slots[move.from_slot].hour) % 24
         assert 0 < hours <= s.w.deadline_h

@@ -251,6 +251,19 @@ def test_a_log_is_served_as_it_came(plan: Plan, tmp_path: Path) -> None:
     assert found.kept
 
 
+def test_replicas_are_as_busy_as_they_are_while_a_log_lasts(plan: Plan, tmp_path: Path) -> None:
+    """A log of one hour, and the same hour again a day later: the day between counts, the rest of the week does not."""
+    hour = np.sort(np.random.default_rng(0).uniform(0, 3600, 2000))
+    path = tmp_path / "log.csv"
+    busy = []
+    for times in (hour, np.concatenate([hour, hour + 24 * 3600])):
+        rows = "".join(f"{t:.3f},200,20\n" for t in times)
+        path.write_text("time,prompt_tokens,completion_tokens\n" + rows)
+        (served,) = verify_plan(plan, log=source_of(plan, path, "chat", 0)).deployments
+        busy.append(served.utilization_frac * served.mean_replicas)
+    assert busy[0] > 10 * busy[1] > 0
+
+
 def test_requests_for_other_models_are_not_those_of_the_workload(plan: Plan, tmp_path: Path) -> None:
     (name, *_) = [w.name for w in plan.case.workloads]
     own = plan.case.workloads[0].models[0].model

@@ -13,7 +13,9 @@ from problems.pricing import Prices, price_recipe
 from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import RoundedSlots
+from solvers.pricing import pairs as pairs_of_two
 from solvers.pricing.mixing import Mixes
+from solvers.pricing.pairs import Members, Pair, Pairs, lowest_first
 from tests.problems.recipes.test_mixes import OUTLETS, fleet_with, random_pool, random_prices
 
 
@@ -89,6 +91,63 @@ def test_what_is_left_aside_costs_no_less_than_is_said(seed: int, outlets: str) 
         rest = values[len(written) :]
         assert found.least_left["pool",] <= min(rest, default=np.inf) * (1 + 1e-9)
         assert found.least_left["pool",] >= min([paid, *rest]) * (1 - 1e-9) or not rest
+
+
+def twins(seed: int, outlets: str) -> tuple[FleetProblem, Pool, Prices]:
+    """Four kinds of replicas, each on two or three of four offers."""
+    rng = np.random.default_rng(seed)
+    pool = random_pool(seed, 4, margin=bool(seed % 2), outlets=outlets)
+    made = tuple(
+        replace(d, key=f"{d.key} on o{k}", offer=f"o{k}")
+        for d in pool.deployments
+        for k in np.sort(rng.permutation(4)[: rng.integers(2, 4)]).tolist()
+    )
+    pool = replace(pool, deployments=made, max_deployments=2)
+    fleet = fleet_with(pool)
+    return fleet, pool, prices_of_boxes(seed, pool, fleet)
+
+
+def looked_at(fleet: FleetProblem, pool: Pool, prices: Prices, below: float, by_kind: bool) -> dict[Any, float]:
+    mixes = Mixes(fleet)
+    found: dict[Any, float] = {}
+    for members in mixes._members_of(pool):
+        of = Members(fleet, pool, members)
+        for api in pool.apis_beside_gpus:
+            pairs = Pairs(of, prices, api, of.replicas_usd(prices), below, set())
+            assert len(pairs.first) == 4 < len(members)
+            every = lowest_first([pairs], below) if by_kind else pairs._of(pairs.asked)
+            found |= {one.key: one.bound for one in every if isinstance(one, Pair) and one.bound < below}
+    return found
+
+
+@pytest.mark.parametrize("outlets", OUTLETS)
+@pytest.mark.parametrize("seed", range(8))
+def test_kinds_of_replicas_hide_no_pair_that_is_cheap_enough(
+    seed: int, outlets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs_of_two, "PAIRS_AT_ONCE", 4)
+    fleet, pool, prices = twins(seed, outlets)
+    every = looked_at(fleet, pool, prices, np.inf, by_kind=False)
+    assert looked_at(fleet, pool, prices, np.inf, by_kind=True) == pytest.approx(every)
+    for below in np.quantile(list(every.values()), [0.05, 0.3, 0.7]).tolist() if every else ():
+        one_by_one = looked_at(fleet, pool, prices, below, by_kind=False)
+        assert looked_at(fleet, pool, prices, below, by_kind=True) == pytest.approx(one_by_one)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_left_aside_of_twins_costs_no_less_than_is_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs_of_two, "PAIRS_AT_ONCE", 4)
+    fleet, pool, prices = twins(seed, "both")
+    every = [(mix, mix.recipe()) for mix in Mixes(fleet)._by_bound(pool, prices, np.inf)]
+    value_of = {mix.key: max(mix.bound, price_recipe(fleet, r, prices).value) for mix, r in every if r is not None}
+    values = sorted(value_of.values())
+    for paid in (0.0, values[0] + 1e-6, float(np.median(values)), values[-1] + 1.0):
+        mixes = Mixes(fleet)
+        found = mixes.find(prices, {"pool": paid}, 0.0, most=2)
+        assert sorted(value_of[key] for key in mixes.written) == pytest.approx([v for v in values if v < paid][:2])
+        rest = [value for key, value in value_of.items() if key not in mixes.written]
+        assert found.least_left["pool",] <= min(rest, default=np.inf) * (1 + 1e-9)
+        assert found.least_left["pool",] >= min([paid, *rest]) * (1 - 1e-9)
 
 
 def test_straight_lines_below_steps_add_up_to_no_more_than_the_steps_of_both() -> None:

@@ -15,7 +15,7 @@ from problems.pricing import price_recipe
 from problems.recipes.pairs import _corners, _times, member_of
 from problems.recipes.singles import recipes_of
 from solvers.heuristics.columns import from_solution
-from solvers.pricing import mixing
+from solvers.pricing import pairs
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.pricing.mixing import Mixes
 from solvers.search import search
@@ -53,7 +53,7 @@ class Calls:
 @pytest.mark.slow
 def test_budgets_of_one_workload_take_few_mixes_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     case = quickstart_that_sheds()
-    values, finds = Calls(monkeypatch, mixing._Mix, "value"), Calls(monkeypatch, Mixes, "find")
+    values, finds = Calls(monkeypatch, pairs.Pair, "value"), Calls(monkeypatch, Mixes, "find")
     programs, branches = Calls(monkeypatch, search, "solve_mip"), Calls(monkeypatch, ColumnGeneration, "branched")
     budgets = [500.0, 1300.0]
     options = Options(gap_frac=0.001)
@@ -76,7 +76,7 @@ def test_mixes_are_priced_only_until_the_cheapest_are_known(most: int, monkeypat
     for seed in range(12):
         fleet, pool, prices = mixed(seed)
         every = sorted(max(mix.bound, mix.value()) for mix in Mixes(fleet)._by_bound(pool, prices, np.inf))
-        calls = Calls(monkeypatch, mixing._Mix, "value")
+        calls = Calls(monkeypatch, pairs.Pair, "value")
         found = Mixes(fleet).find(prices, {"pool": every[-1] + 1.0}, 0.0, most)
         assert len(found.recipes) == most
         assert found.least_left["pool",] == pytest.approx(every[most], rel=1e-9)
