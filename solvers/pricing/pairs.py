@@ -110,24 +110,26 @@ class Pairs:
 
     def lowest_first(self) -> Iterator[Pair | Rest]:
         """All of them, in no order."""
-        alike = self.kind[:, None] == self.kind[None, :]
-        apart = self.asked & ~self.in_shared_boxes & ~alike
+        apart = self.asked & ~self.in_shared_boxes
         if len(self.first) == len(self.members) or not apart.any():
             yield from self._of(self.asked)
             return
         yield from self._of(self.asked & ~apart)
-        asked = np.zeros((len(self.first), len(self.first)), dtype=bool)
-        i, j = np.nonzero(apart)
-        asked[self.kind[i], self.kind[j]] = True
-        least = [np.minimum.reduce([self.whole[k] for k in np.flatnonzero(self.kind == n)]) for n in range(len(asked))]
-        reps = [self.members[k] for k in self.first]
+        several = np.flatnonzero(self.many > 1)
+        again = len(self.first) - 1 + np.cumsum(self.many > 1)
+        kinds = np.r_[np.arange(len(self.first)), several]
+        """a second time where two of a kind may be mixed"""
+        asked = np.zeros((len(kinds), len(kinds)), dtype=bool)
+        one, other = (self.kind[k] for k in np.nonzero(apart))
+        asked[one, np.where(one == other, again[one], other)] = True
+        least = [np.minimum.reduce([self.whole[k] for k in np.flatnonzero(self.kind == n)]) for n in kinds]
+        reps = [self.members[self.first[n]] for n in kinds]
         bounds = pair_bounds(self.pool, reps, MemberPrices(least, self.outlet_usd), self.below - self.fixed_usd, asked)
-        bounds = np.where(np.isfinite(bounds), bounds + self.fixed_usd, np.inf)
-        order = np.argsort(bounds, axis=None, kind="stable")
-        order = order[: int(np.isfinite(bounds).sum())]
+        order = np.argsort(bounds, axis=None, kind="stable")[: int(np.isfinite(bounds).sum())]
         if len(order):
-            kinds, sorted_bounds = np.stack(np.unravel_index(order, bounds.shape), axis=1), bounds.ravel()[order]
-            yield Rest(float(sorted_bounds[0]), self, kinds, sorted_bounds)
+            two = kinds[np.stack(np.unravel_index(order, bounds.shape), axis=1)]
+            lowest = bounds.ravel()[order] + self.fixed_usd
+            yield Rest(float(lowest[0]), self, two, lowest)
 
     def of_kinds(self, kinds: np.ndarray) -> Iterator[Pair]:
         """Those of pairs of kinds on all offers, but in boxes that they share."""

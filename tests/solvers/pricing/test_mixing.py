@@ -39,6 +39,10 @@ def case(seed: int, outlets: str) -> tuple[FleetProblem, Pool, Prices]:
     return fleet, pool, prices_of_boxes(seed, pool, fleet)
 
 
+def every_mix(fleet: FleetProblem, pool: Pool, prices: Prices) -> list[Pair]:
+    return [mix for mix in Mixes(fleet)._by_bound(pool, prices, np.inf) if isinstance(mix, Pair)]
+
+
 def used_together(fleet: FleetProblem, recipe: Recipe, prices: Prices, covered: tuple[bool, bool]) -> float:
     """What the cheapest path of a mix costs that uses each deployment in some slot, where the other alone is covered.
 
@@ -64,7 +68,7 @@ def members(mix: Any) -> tuple[bool, bool]:
 def test_a_mix_costs_what_was_said_of_it_also_where_both_share_boxes(seed: int, outlets: str) -> None:
     fleet, pool, prices = case(seed, outlets)
     shared = 0
-    for mix in Mixes(fleet)._by_bound(pool, prices, np.inf):
+    for mix in every_mix(fleet, pool, prices):
         value, recipe = mix.value(), mix.recipe()
         assert np.isinf(value) or mix.bound <= used_together(fleet, recipe, prices, members(mix)) * (1 + 1e-9)
         assert (recipe is None) == np.isinf(value)
@@ -78,7 +82,7 @@ def test_a_mix_costs_what_was_said_of_it_also_where_both_share_boxes(seed: int, 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_left_aside_costs_no_less_than_is_said(seed: int, outlets: str) -> None:
     fleet, pool, prices = case(seed, outlets)
-    every = [(mix, mix.recipe()) for mix in Mixes(fleet)._by_bound(pool, prices, np.inf)]
+    every = [(mix, mix.recipe()) for mix in every_mix(fleet, pool, prices)]
     possible = [(mix, recipe) for mix, recipe in every if recipe is not None]
     value_of = {mix.key: max(mix.bound, price_recipe(fleet, recipe, prices).value) for mix, recipe in possible}
     values = sorted(value_of.values())
@@ -138,7 +142,7 @@ def test_kinds_of_replicas_hide_no_pair_that_is_cheap_enough(
 def test_what_is_left_aside_of_twins_costs_no_less_than_is_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_of_two, "PAIRS_AT_ONCE", 4)
     fleet, pool, prices = twins(seed, "both")
-    every = [(mix, mix.recipe()) for mix in Mixes(fleet)._by_bound(pool, prices, np.inf)]
+    every = [(mix, mix.recipe()) for mix in every_mix(fleet, pool, prices)]
     value_of = {mix.key: max(mix.bound, price_recipe(fleet, r, prices).value) for mix, r in every if r is not None}
     values = sorted(value_of.values())
     for paid in (0.0, values[0] + 1e-6, float(np.median(values)), values[-1] + 1.0):

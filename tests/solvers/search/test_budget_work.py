@@ -22,6 +22,7 @@ from solvers.search import search
 from solvers.search.dual_scaling import DualScaling
 from solvers.search.fleet_solution import Options
 from tests.problems.recipes.test_mixes import OUTLETS, fleet_with, random_pool, random_prices
+from tests.solvers.pricing.test_mixing import every_mix
 from tests.solvers.search.test_frontier import two_days
 from tests.support.places import ROOT
 
@@ -75,7 +76,7 @@ def test_mixes_are_priced_only_until_the_cheapest_are_known(most: int, monkeypat
     priced = possible = 0
     for seed in range(12):
         fleet, pool, prices = mixed(seed)
-        every = sorted(max(mix.bound, mix.value()) for mix in Mixes(fleet)._by_bound(pool, prices, np.inf))
+        every = sorted(max(mix.bound, mix.value()) for mix in every_mix(fleet, pool, prices))
         calls = Calls(monkeypatch, pairs.Pair, "value")
         found = Mixes(fleet).find(prices, {"pool": every[-1] + 1.0}, 0.0, most)
         assert len(found.recipes) == most
@@ -116,7 +117,7 @@ def test_the_corners_that_are_kept_give_every_bill(seed: int) -> None:
 def test_a_deployment_that_is_covered_alone_costs_no_less_in_a_mix_without_the_other(seed: int, outlets: str) -> None:
     fleet, pool, prices = mixed(seed, outlets)
     singles = {(r.uses[0].deployment if r.uses else None, r.api): r for r in recipes_of(pool, fleet.slot_hours)}
-    for mix in Mixes(fleet)._by_bound(pool, prices, np.inf):
+    for mix in every_mix(fleet, pool, prices):
         recipe = mix.recipe()
         for k, member in enumerate(mix.members) if recipe is not None else ():
             alone = recipe.only(recipe.uses[1 - k].replicas == 0)
