@@ -1,4 +1,4 @@
-"""Lengths whose requests get their first token late, even alone in a replica of the deployment that serves them."""
+"""What a plan gives up: lengths that get their first token late, and answers whose tokens are."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.candidates.tpot_share import kept_frac
 from planner.plan.account import Account, account_of
 from planner.plan.plan import Plan, PoolPlan
 
@@ -59,6 +60,34 @@ def late_lengths(plan: Plan) -> Iterator[LateLengths]:
                     percentile=w.ttft.percentile,
                     apart=len(pool.deployments) > 1 or None in d.seconds_per_request,
                 )
+
+
+@dataclass(frozen=True)
+class LateAnswers:
+    """A deployment on which fewer answers than promised keep TPOT, by a careful estimate."""
+
+    workloads: tuple[str, ...]
+    deployment: str
+    share_frac: float
+    """of its answers that keep it, in the busiest slot"""
+    target_s: float
+    percentile: float
+
+
+def late_answers(plan: Plan) -> Iterator[LateAnswers]:
+    """Where prompts keep answers waiting for too long; none where serving the plan showed that promises are kept."""
+    if plan.verified is not None and plan.verified.kept:
+        return
+    account = account_of(plan)
+    for pool, k, d in account.hosted:
+        if account.may_wait(pool):
+            continue
+        replica = account.replica(pool, k)
+        loads = zip(account.load(pool, k).tolist(), d.replicas_by_slot, strict=True)
+        share = kept_frac(replica, max((load / n for load, n in loads if n), default=0.0))
+        tpot = replica.traffic.tpot
+        if share < tpot.percentile:
+            yield LateAnswers(pool.workloads, str(d.variant), share, tpot.seconds, tpot.percentile)
 
 
 def _carried(view: Account, pool: PoolPlan, k: int) -> np.ndarray:

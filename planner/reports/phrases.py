@@ -15,7 +15,7 @@ from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.io.formatting import counted, percent, tokens, usd
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.late_lengths import late_lengths
+from planner.plan.late_lengths import late_answers, late_lengths
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import having_usd, sold_cheaper, there_usd
@@ -165,7 +165,7 @@ def passed_on(plan: Plan) -> Iterator[str]:
 
 
 def given_up(plan: Plan) -> Iterator[str]:
-    """Lengths that get their first token late, even alone."""
+    """Lengths that get their first token late, even alone, and answers that may wait too long between tokens."""
     for late in late_lengths(plan):
         why = "nothing on the menu is faster with them" if late.apart else (
             f"the objective is for {late.percentile:.0%} of all requests"
@@ -173,6 +173,11 @@ def given_up(plan: Plan) -> Iterator[str]:
         yield (f"late: {percent(late.share_frac, 1)} of {late.workload}, prompts of about {late.input_tokens:,.0f} "
                f"tokens and more, get their first token after {late.ttft_s:.1f} s and more on {late.deployment}, not "
                f"within {late.target_s:g} s; {why}")  # fmt: skip
+    for slow in late_answers(plan):
+        share, whose = percent(slow.share_frac, 1), alike(slow.workloads)
+        yield (f"at risk: by a careful estimate {share} of the answers of {whose}, not {slow.percentile:.0%}, keep TPOT"
+               f" of {1e3 * slow.target_s:g} ms in the busiest hour on {slow.deployment}, where they meet prompts that "
+               "take many steps; 'fleetplan verify' serves the plan")  # fmt: skip
 
 
 def assumed_traffic(plan: Plan) -> Iterator[str]:

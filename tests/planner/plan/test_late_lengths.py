@@ -1,10 +1,11 @@
-"""Requests that get their first token late for their length are said beside the headline."""
+"""Lengths whose first token is late, and answers that may be slow, are said beside the headline."""
 
 from __future__ import annotations
 
 import planner
 from planner.case.demand.load import case_from_text
-from planner.plan.late_lengths import late_lengths
+from planner.plan.late_lengths import late_answers, late_lengths
+from planner.plan.plan import Served
 from planner.reports.phrases import first_notes
 from solvers.search.fleet_solution import Options
 
@@ -39,3 +40,29 @@ def test_a_plan_says_which_prompts_are_late() -> None:
 def test_nothing_is_said_where_all_are_in_time() -> None:
     plan = planner.plan_fleet(case_from_text(DEMAND.replace("TARGET", "200s")), Options(time_limit_s=20.0))
     assert not list(late_lengths(plan))
+
+
+MIXED = (
+    DEMAND.replace("97%, input", "90%, input")
+    .replace("TARGET", "200s")
+    .replace("        - {share: 3%", "        - {share: 7%, input: 12000, output: 300}\n        - {share: 3%")
+)
+
+
+def test_a_plan_says_where_answers_may_be_slow() -> None:
+    plan = planner.plan_fleet(case_from_text(MIXED.replace("200k", "900k")), Options(time_limit_s=20.0))
+    (slow,) = late_answers(plan)
+    assert slow.workloads == ("documents",)
+    assert 0.8 < slow.share_frac < slow.percentile == 0.95
+    (said,) = (note for note in first_notes(plan) if note.startswith("at risk: "))
+    assert "of the answers of documents, not 95%, keep TPOT of 60 ms in the busiest hour" in said
+    served = Served(kept=True, requests=1, seeds=(1,), rounds=1, first_bound_usd_per_month=0.0,
+                    first_cost_usd_per_month=0.0, missed=())  # fmt: skip
+    assert not list(late_answers(plan.model_copy(update={"verified": served})))
+
+
+def test_nothing_is_said_where_prompts_take_few_steps() -> None:
+    short = MIXED.replace("100000", "2000").replace("12000", "1500")
+    plan = planner.plan_fleet(case_from_text(short), Options(time_limit_s=20.0))
+    assert not list(late_answers(plan))
+    assert not any(note.startswith("at risk: ") for note in first_notes(plan))
