@@ -98,7 +98,7 @@ def test_a_job_that_kills_its_workers_is_given_up_and_no_other(tmp_path: Path) -
     """Not at once: a nanny does not start a worker again that dies before it knows that it runs."""
     deaths = {3: 1, 5: 9}
     jobs = [
-        Job(f"x={x}", {"x": x, "folder": str(tmp_path), "deaths": deaths.get(x, 0), "seconds": 0.5}) for x in range(9)
+        Job(f"x={x}", {"x": x, "folder": str(tmp_path), "deaths": deaths.get(x, 0), "seconds": 1.5}) for x in range(9)
     ]
     own = distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0")
     with own, executor_from(own.scheduler_address.replace("tcp://", "dask://")) as chosen:
