@@ -16,15 +16,14 @@ NAMES = ("limit", "key", "workload", "label", "name", "offer")
 """keys that say which entry of a list is meant"""
 MORE_NAMES = ("name", "purchase", "term", "option", "slot")
 AMOUNT = "usd_per_month"
-Scale = float
 
 
-def near(a: float, b: float, of: Scale = 1.0) -> bool:
+def near(a: float, b: float, of: float = 1.0) -> bool:
     """Equal but for rounding; `of` is the size of what was added or subtracted to get them."""
     return math.isclose(a, b, rel_tol=REL, abs_tol=SMALL * of)
 
 
-def differs(what: str, claimed: float | None, true: float | None, of: Scale = 1.0) -> Iterator[str]:
+def differs(what: str, claimed: float | None, true: float | None, of: float = 1.0) -> Iterator[str]:
     """The sentence about a figure that is not so."""
     if claimed is None or true is None:
         if claimed is not true:
@@ -39,7 +38,7 @@ def is_not(what: str, claimed: object, true: object) -> Iterator[str]:
         yield f"{what} is {true}, not {claimed}"
 
 
-def figures_that_differ(claimed: Any, true: Any, where: str = "", of: Scale = 1.0) -> Iterator[str]:
+def figures_that_differ(claimed: Any, true: Any, where: str = "", of: float = 1.0) -> Iterator[str]:
     """A sentence for every leaf that is not as it should be."""
     if claimed == true:
         return

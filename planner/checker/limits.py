@@ -83,9 +83,11 @@ def _requests(checked: Checked) -> dict[tuple[str, str], float]:
 def _budget_is_kept(checked: Checked) -> Iterator[str]:
     """In every month: a mean over the quarter would hide a last month that costs too much."""
     budget = checked.case.limits.budget_usd_per_month
-    for month in range(checked.account.months) if budget is not None else ():
+    if budget is None:
+        return
+    for month in range(checked.account.months):
         usd = checked.account.money.month_usd(month)
-        if budget is not None and usd > budget * (1 + REL):
+        if usd > budget * (1 + REL):
             yield f"month {month + 1} costs ${usd:,.2f}, the budget is ${budget:,.2f}"
 
 

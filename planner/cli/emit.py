@@ -91,42 +91,26 @@ def emit_made(text: str, document: Document, out: Path | None, format: str, wrot
 
 def shown(document: Document, format: str, table: str | None = None, seconds: float | None = None) -> str:
     """The document as it is printed."""
+    from planner.reports.formats import as_csv, as_markdown
+
     if format == "json":
         return document.json()
     if format == "md":
-        return _markdown(document)
+        return as_markdown(document)
     if format == "csv":
-        from planner.reports.csv import one_table_csv
-
-        return one_table_csv(document, table)
+        return as_csv(document, table)
     from planner.reports.text import as_text
 
     return as_text(document, in_color(), seconds)
 
 
 def _files(document: Document, outputs: Outputs) -> Iterable[tuple[Path | None, Content]]:
+    from planner.reports.formats import as_html, as_markdown, as_workbook
+
     yield outputs.out, document.json
-    yield outputs.html, lambda: _page(document)
-    yield outputs.markdown, lambda: _markdown(document)
-    yield outputs.xlsx, lambda: _workbook(document)
-
-
-def _page(document: Document) -> str:
-    from planner.reports.page import as_page
-
-    return as_page(document)
-
-
-def _markdown(document: Document) -> str:
-    from planner.reports.markdown import as_markdown
-
-    return as_markdown(document)
-
-
-def _workbook(document: Document) -> bytes:
-    from planner.reports.xlsx import as_workbook
-
-    return as_workbook(document)
+    yield outputs.html, lambda: as_html(document)
+    yield outputs.markdown, lambda: as_markdown(document)
+    yield outputs.xlsx, lambda: as_workbook(document)
 
 
 def _refuse_table(name: str, known: Sequence[str]) -> None:

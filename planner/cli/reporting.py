@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,9 +24,6 @@ from planner.cli.common import (
 from planner.cli.emit import Outputs, emit
 from planner.cli.horizon import QuarterOption, ScenarioOption
 from planner.io.formatting import counted
-
-if TYPE_CHECKING:
-    pass
 
 verbs = typer.Typer()
 EXPORT_EXAMPLES = examples(

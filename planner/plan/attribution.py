@@ -39,7 +39,7 @@ def _dearer(plan: Plan, prices: Case, notes: list[str]) -> Iterator[float]:
             yield _caches(plan, told, asked[told.name], prices)
     if plan.costs.engineers_usd_per_month:
         yield prices.engineers_usd_per_month - plan.costs.engineers_usd_per_month
-    yield from (vendor_usd(prices, vendor) - vendor_usd(plan.case, vendor) for vendor in plan.vendors_in_use())
+    yield from (vendor_usd(prices, vendor) - vendor_usd(plan.case, vendor) for vendor in account_of(plan).money.vendors)
 
 
 def _instances(line: FleetLine, prices: Case, notes: list[str]) -> float:

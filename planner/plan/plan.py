@@ -13,7 +13,6 @@ from pydantic import Field
 
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.case.case import Assumption, Case
-from planner.case.vendors import Vendor, vendors_bought_of
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.input_files import read_json_text
 from planner.io.result import Result
@@ -500,11 +499,6 @@ class Plan(Result, Strict):
 
     def pool_of(self, workload: str) -> PoolPlan:
         return next(p for p in self.pools if workload in p.workloads)
-
-    def vendors_in_use(self) -> list[Vendor]:
-        """Providers and regions that instances are bought of, and providers of the APIs that answer requests."""
-        apis = (w.api for w in self.workloads if w.api)
-        return vendors_bought_of(self.case, (line.offer for line in self.fleet), apis)
 
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""

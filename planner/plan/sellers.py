@@ -46,7 +46,7 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
 def having_usd(plan: Plan, bill: ProviderBill) -> float:
     """The fixed cost of a month of a provider that the plan does not use yet."""
     vendor = ("api", bill.provider)
-    return 0.0 if vendor in plan.vendors_in_use() else vendor_usd(plan.case, vendor)
+    return 0.0 if vendor in account_of(plan).money.vendors else vendor_usd(plan.case, vendor)
 
 
 def there_usd(plan: Plan, bill: ProviderBill) -> float:

@@ -15,6 +15,7 @@ from planner.case.vendors import VENDOR_NAMES, Vendor, is_shut_out, vendor_usd, 
 from planner.catalog.variant import Variant
 from planner.io.formatting import percent, usd, usd_small
 from planner.io.validation import Strict
+from planner.plan.account import account_of
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
 
 Kind = Literal["gpu", "quantization"]
@@ -129,7 +130,7 @@ def _vendors_of(plan: Plan, option: OptionRecord) -> list[Vendor]:
 
 def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
     """A vendor of an option that the plan does without, if it would be one too many or has a fixed cost."""
-    more = [v for v in _vendors_of(plan, option) if v not in plan.vendors_in_use()]
+    more = [v for v in _vendors_of(plan, option) if v not in account_of(plan).money.vendors]
     for kind, name in more:
         if kind in (plan.case.limits.max_vendors or {}):
             count = (plan.case.limits.max_vendors or {})[kind]

@@ -17,6 +17,7 @@ from planner.io.files import write_whole
 from planner.io.formatting import counted, usd
 from planner.io.result import Result
 from planner.reports.csv import table_csv
+from planner.reports.formats import as_html, as_markdown, as_workbook
 from planner.reports.markup import el, join
 from planner.reports.table import Cell, Column, Table
 
@@ -84,7 +85,6 @@ def json_text(view: View) -> str:
 
 def _workbook(view: View) -> bytes:
     from planner.reports.document import Document
-    from planner.reports.xlsx import as_workbook
 
     return as_workbook(Document(view.line, tables=view.all_tables))
 
@@ -172,12 +172,8 @@ def _described(
     fragment: Callable[[], str] | None = None,
 ) -> View:  # fmt: skip
     """A result by its document: its tables, its page, its Markdown and its workbook."""
-    from planner.reports.markdown import as_markdown
-    from planner.reports.page import as_page
-    from planner.reports.xlsx import as_workbook
-
     own: Files = {
-        ".html": lambda: as_page(document),
+        ".html": lambda: as_html(document),
         ".md": lambda: as_markdown(document),
         ".xlsx": lambda: as_workbook(document),
     }

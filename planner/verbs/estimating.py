@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.case.demand.overrides import catalog_with
 from planner.io.errors import input_error
@@ -21,9 +21,6 @@ from planner.performance.machine_by_name import parallelism_named
 from planner.plan.benchmarks import Suggestion, suggestions
 from planner.verbs.answers import Answer
 from planner.verbs.opening import PlanOrFile, saved_plan
-
-if TYPE_CHECKING:
-    pass
 
 PERCENTILE = 0.95
 """of the objectives"""

@@ -67,16 +67,14 @@ def report(
 
 
 def _written(document: Document, to: str, table: str | None) -> str:
-    from planner.reports.csv import one_table_csv
-    from planner.reports.markdown import as_markdown
-    from planner.reports.page import as_page
+    from planner.reports.formats import as_csv, as_html, as_markdown
     from planner.reports.text import as_text
 
     if to == "csv":
-        return one_table_csv(document, table)
+        return as_csv(document, table)
     if to == "json":
         return document.json()
-    return {"html": as_page, "text": as_text, "markdown": as_markdown}[to](document)
+    return {"html": as_html, "text": as_text, "markdown": as_markdown}[to](document)
 
 
 def first_day_of(starts: date | str | None, wanted: bool) -> date | None:

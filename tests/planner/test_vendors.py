@@ -11,6 +11,7 @@ import pytest
 
 import planner
 from planner.checker import check_plan
+from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.sellers import sold_cheaper
 from planner.plan.study_records import Studies
@@ -52,7 +53,7 @@ def plan_of(text: str, vendors: str = "") -> Plan:
 
 
 def places(plan: Plan) -> set[str]:
-    return {name for kind, name in plan.vendors_in_use() if kind == "region"}
+    return {name for kind, name in account_of(plan).money.vendors if kind == "region"}
 
 
 def test_an_api_that_costs_more_to_have_than_it_saves_is_given_up() -> None:

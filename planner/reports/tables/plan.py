@@ -9,6 +9,7 @@ from planner.case.case import Assumption, Workload
 from planner.case.support import support_of
 from planner.case.vendors import VENDOR_NAMES, vendor_usd
 from planner.io.formatting import percent, span
+from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, FleetLine, Plan, PoolPlan, SlotRecord
 from planner.plan.serve_commands import serve_commands
 from planner.reports import phrases
@@ -86,7 +87,7 @@ def _also_paid(plan: Plan) -> Iterator[Cells]:
             yield paid("caches", f"{w.caching} of {w.name}", w.caching_cost_usd_per_month)
     if plan.costs.engineers_usd_per_month:
         yield paid("engineers", None, plan.costs.engineers_usd_per_month)
-    for kind, name in plan.vendors_in_use():
+    for kind, name in account_of(plan).money.vendors:
         if cost := vendor_usd(plan.case, (kind, name)):
             yield paid(name, f"fixed cost of the {VENDOR_NAMES[kind]}", cost)
 
