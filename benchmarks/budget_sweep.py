@@ -16,7 +16,7 @@ from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.changes import with_limits
 from planner.case.demand.load import load_case
-from planner.case.horizon import slots_of
+from planner.case.slots import slots_of
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
 from planner.pipeline import checked

@@ -24,6 +24,12 @@ Reader = Callable[[Mapping[str, str]], Iterator[Row]]
 PROMPT_TOKENS = {"lm-arena-chat": 256, "gpqa": 256, "sourcegraph-fim": 2048}
 """ML.ENERGY states no lengths of prompts: assumed by task (chat of a few turns; a question with four answers; code
 before and after the gap, and files around it)"""
+CELL_MODELS = {
+    ("deepseek-v4", "flash"): "deepseek-v4-flash", ("deepseek-v4", "flash-official"): "deepseek-v4-flash-0731",
+    ("deepseek-v4", "pro"): "deepseek-v4-pro", ("deepseek-v4", "pro-official"): "deepseek-v4-pro-0813",
+}  # fmt: skip
+"""the catalog's names of models whose variants stand in a column of their own"""
+CELL_PRECISIONS = {"fp4": "mxfp4", "mxfp8": "fp8"}
 OFTEN_INTERRUPTED = 0.25
 """prompts that begin in a step from which the median gap between tokens is no undisturbed step any more"""
 
@@ -74,7 +80,7 @@ def _bench_text(given: Mapping[str, str]) -> Iterator[Row]:
     yield from _cookbook(
         given, given["concurrency_mean"] or given["max_concurrency"], given["input_len_mean"],
         given["output_len_mean"], {"ttft_ms": given["ttft_mean_ms"], "tpot_ms": given["tpot_mean_ms"]},
-        int(given["dp"] or 1) if given["dp_attention"] else 1, given["quantization"],
+        int(given["dp"] or 1) if given["dp_attention"] else 1, given["quantization"], given["model"],
     )  # fmt: skip
 
 
@@ -83,7 +89,8 @@ def _cells(given: Mapping[str, str]) -> Iterator[Row]:
     yield from _cookbook(
         given, given["concurrency"], given["input_len"], given["output_len"],
         {"ttft_ms": given["ttft_ms"], "tpot_ms": given["tpot_ms"]},
-        int(given["dp_attention"] or 1), given["weights"],
+        int(given["dp_attention"] or 1), CELL_PRECISIONS.get(given["weights"], given["weights"]),
+        CELL_MODELS.get((given["model"], given["variant"]), given["model"]),
     )  # fmt: skip
 
 
@@ -95,12 +102,13 @@ def _cookbook(
     measured: Mapping[str, str],
     copies: int,
     weights: str,
+    name: str,
 ) -> Iterator[Row]:
     if given["spec_algorithm"] != "none":
         raise Unscorable("speculative decoding, or flags not known")
     gpus = given["tp"]
     row = _row(
-        source="sglang-cookbook", model=given["catalog_model"], gpu=given["gpu"], n_gpus=gpus,
+        source="sglang-cookbook", model=given["catalog_model"] or name, gpu=given["gpu"], n_gpus=gpus,
         tp=str(int(gpus) // copies) if gpus else "", attention_dp=str(copies), moe_ep=given["ep"] or "1",
         dtype_weights=weights or _named_precision(given["model"]), engine=given["engine"], input_len=input_len,
         output_len=output_len, batch_or_concurrency=concurrency,

@@ -23,7 +23,7 @@ from textbook import TIMES_OUR_SECONDS, solve_textbook
 import planner
 from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
-from planner.case.horizon import slots_of
+from planner.case.slots import slots_of
 from planner.optimization.formulate import formulate
 from problems.fleet_problem import FleetProblem
 from solvers.search.fleet_solution import FleetSolution, Options

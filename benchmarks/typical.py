@@ -36,6 +36,8 @@ class Run:
     name: str
     limit_s: float | None
     seconds: float
+    cpu_s: float
+    """of all its processes"""
     code: int
     gap_frac: float | None
     peak_mib: float
@@ -58,6 +60,7 @@ def planned(demand: Path, name: str, limit_s: float | None) -> Run:
         name=name,
         limit_s=limit_s,
         seconds=seconds,
+        cpu_s=used.ru_utime + used.ru_stime,
         code=os.waitstatus_to_exitcode(status),
         gap_frac=plan["gap_frac"] if plan else None,
         peak_mib=used.ru_maxrss / 1024,
@@ -94,7 +97,8 @@ def runs(given: argparse.Namespace) -> Iterator[Run]:
 def line(run: Run) -> str:
     limit = f"{run.limit_s:.0f}" if run.limit_s is not None else "-"
     gap = f"{run.gap_frac:.2%}" if run.gap_frac is not None else "-"
-    return f"{run.name:44} {limit:>8} {run.seconds:8.1f} {gap:>8} {run.peak_mib:9.0f} {run.left_out:9} {run.code:5}"
+    took = f"{run.seconds:8.1f} {run.cpu_s:8.1f}"
+    return f"{run.name:44} {limit:>8} {took} {gap:>8} {run.peak_mib:9.0f} {run.left_out:9} {run.code:5}"
 
 
 def main() -> None:
@@ -103,7 +107,9 @@ def main() -> None:
     parser.add_argument("--case", type=Path, default=None, help="a demand file of several workloads")
     parser.add_argument("--no-examples", action="store_true")
     given = parser.parse_args()
-    print(f"{'file':44} {'limit s':>8} {'seconds':>8} {'gap':>8} {'peak MiB':>9} {'left out':>9} {'exit':>5}")
+    print(
+        f"{'file':44} {'limit s':>8} {'seconds':>8} {'CPU s':>8} {'gap':>8} {'peak MiB':>9} {'left out':>9} {'exit':>5}"
+    )
     done = []
     for run in runs(given):
         done.append(run)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.case.demand.load import case_from_text as case_from_text
     from planner.case.demand.load import load_case as load_case
     from planner.checker import check_plan as check_plan
-    from planner.checker.horizon import check_horizon as check_horizon
     from planner.checker.policy import Check as Check
     from planner.checker.policy import Policy as Policy
     from planner.checker.policy import check_policy as check_policy
@@ -33,22 +32,18 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.performance.accuracy import Accuracy as Accuracy
     from planner.performance.calibration.calibrate import Calibration as Calibration
     from planner.performance.estimate import Estimate as Estimate
-    from planner.pipeline import plan_horizon as plan_horizon
     from planner.plan.diff import diff_plans as diff_plans
     from planner.plan.diff_records import PlanDiff as PlanDiff
     from planner.plan.horizon.horizon_diff import HorizonDiff as HorizonDiff
     from planner.plan.horizon.horizon_plan import HorizonPlan as HorizonPlan
-    from planner.plan.horizon.horizon_plan import read_horizon as read_horizon
     from planner.plan.plan import Plan as Plan
-    from planner.plan.plan import read_plan as read_plan
+    from planner.plan.saved import read_plan as read_plan
     from planner.plan.serve_commands import serve_commands as serve_commands
-    from planner.reports.html.plan import html_report as html_report
-    from planner.review.review import Reviewed as Reviewed
-    from planner.review.review import review_fleet as review_fleet
+    from planner.reports.html import html_report as html_report
+    from planner.review.quarter import Reviewed as Reviewed
+    from planner.review.quarter import review_fleet as review_fleet
     from planner.review.review_file import read_review as read_review
     from planner.studies.sweep import Sweep as Sweep
-    from planner.verbs.answers import Answer as Answer
-    from planner.verbs.answers import Made as Made
     from planner.verbs.catalogs import add_model as add_model
     from planner.verbs.catalogs import catalog_entries as catalog_entries
     from planner.verbs.catalogs import diff_catalogs as diff_catalogs
@@ -72,6 +67,8 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.verbs.planning import plan_fleet as plan_fleet
     from planner.verbs.planning import study as study
     from planner.verbs.planning import what_if as what_if
+    from planner.verbs.results import Answer as Answer
+    from planner.verbs.results import Made as Made
     from planner.verbs.showing import Exported as Exported
     from planner.verbs.showing import export as export
     from planner.verbs.showing import report as report
@@ -86,7 +83,6 @@ _WHERE = {
     "case_from_text": "planner.case.demand.load",
     "load_case": "planner.case.demand.load",
     "check_plan": "planner.checker",
-    "check_horizon": "planner.checker.horizon",
     "Check": "planner.checker.policy",
     "Policy": "planner.checker.policy",
     "check_policy": "planner.checker.policy",
@@ -101,22 +97,20 @@ _WHERE = {
     "Accuracy": "planner.performance.accuracy",
     "Calibration": "planner.performance.calibration.calibrate",
     "Estimate": "planner.performance.estimate",
-    "plan_horizon": "planner.pipeline",
     "diff_plans": "planner.plan.diff",
     "PlanDiff": "planner.plan.diff_records",
     "HorizonDiff": "planner.plan.horizon.horizon_diff",
     "HorizonPlan": "planner.plan.horizon.horizon_plan",
-    "read_horizon": "planner.plan.horizon.horizon_plan",
     "Plan": "planner.plan.plan",
-    "read_plan": "planner.plan.plan",
+    "read_plan": "planner.plan.saved",
     "serve_commands": "planner.plan.serve_commands",
-    "html_report": "planner.reports.html.plan",
-    "Reviewed": "planner.review.review",
-    "review_fleet": "planner.review.review",
+    "html_report": "planner.reports.html",
+    "Reviewed": "planner.review.quarter",
+    "review_fleet": "planner.review.quarter",
     "read_review": "planner.review.review_file",
     "Sweep": "planner.studies.sweep",
-    "Answer": "planner.verbs.answers",
-    "Made": "planner.verbs.answers",
+    "Answer": "planner.verbs.results",
+    "Made": "planner.verbs.results",
     "add_model": "planner.verbs.catalogs",
     "catalog_entries": "planner.verbs.catalogs",
     "diff_catalogs": "planner.verbs.catalogs",
@@ -149,6 +143,9 @@ _WHERE = {
     "Progress": "solvers.search.fleet_solution",
 }
 
+_FORMER = {"check_horizon": "check_plan", "plan_horizon": "plan_fleet", "read_horizon": "read_plan"}
+"""names of 0.1 for plans of several quarters, and what does the same for every plan"""
+
 _ROOMS = ("export", "review")
 """packages that have the name of a verb, and can be called"""
 
@@ -157,6 +154,11 @@ __all__ = sorted(_WHERE)
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `fleetplan --help` stays fast."""
+    if name in _FORMER:
+        from warnings import warn
+
+        warn(f"planner.{name} is now planner.{_FORMER[name]}", DeprecationWarning, stacklevel=2)
+        return public(_FORMER[name])
     if name not in _WHERE:
         raise AttributeError(f"module 'planner' has no attribute {name!r}")
     from importlib import import_module

@@ -3,7 +3,7 @@
     YAML -> Case -> candidates -> recipes <-> master -> Plan -> report
 
 A what-if is a changed copy of a case, planned again. Nothing here prints, and no plan leaves unchecked. A time limit
-holds for all of it, and from the first plan on an interruption costs nothing but what was not worked out yet.
+holds for all of it, and from the first plan on a wish to stop costs nothing but what was not worked out yet.
 """
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
-from planner.case.horizon import slots_of
-from planner.case.quarters import block_case, blocks_of
+from planner.case.quarters import block_case, block_name, blocks_of
+from planner.case.slots import slots_of
 from planner.checker import check_plan
-from planner.checker.horizon import check_horizon
 from planner.explanations.infeasible import explain_infeasibility
 from planner.explanations.relaxations import Infeasible, Relaxation
 from planner.io.errors import OutOfTime, input_error
 from planner.optimization.assemble import ContradictoryPlan, assemble_plan, with_all_options, with_cost_range
+from planner.optimization.assumed_limits import with_assumed_limits
 from planner.optimization.formulate import formulate
 from planner.optimization.horizon import NoHorizonPlan
 from planner.optimization.horizon import plan_horizon as plan_blocks
+from planner.optimization.replan import to_compare
+from planner.optimization.simpler import cuts_of, simplest
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
-from solvers.backends.deadline import Held, Limit, TimeIsUp, interruptions_deferred, interruptions_held, limited_to
+from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, stop_is_asked, undisturbed
+from solvers.heuristics.incumbent import Incumbent, limits_are_kept
 from solvers.heuristics.incumbent import complete as complete_paths
 from solvers.heuristics.local_search import simplest_plan
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
@@ -37,14 +40,38 @@ from solvers.search.fleet_solver import solve_fleet
 
 REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
 """share of a time limit, and the most of it, that is kept for what completes the report"""
+COMPARED_GAP_FRAC = 0.0025
+"""of plans that only show what the cheapest one saves"""
 SAME = 1e-9
 FINISHING = 1.5
 """times as long as for the first plan, that putting the last one together and checking it may take"""
+KEEP_AFTER_S, KEEP_FRAC = 3.0, 0.02
+"""of a search until its best plan is put together and checked on the way, and the share of its time for that"""
 COMPARING = "comparing what can serve each workload"
 WORKING_OUT = "working out ways to serve each workload"
 FIRST_PLAN = "looking for a first plan"
 FIRST_PLAN_TAKES = {COMPARING: 2.5, WORKING_OUT: 2.0, FIRST_PLAN: 1.5}
 """times as long as it took to come so far: a guess for those who ran out of time"""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A plan that passed its check, in case that nothing more comes of it."""
+
+    plan: Plan
+    missing: tuple[Part, ...]
+    """what is not worked out yet"""
+    searching: bool = False
+    """a better one is still being looked for"""
+
+    def ended(self, why: Why) -> Plan:
+        """The plan with the reason why that is all of it."""
+        left_out = (*(self.plan.left_out or ()), *(LeftOut(what=what, why=why) for what in self.missing))
+        status = "interrupted" if self.searching and why == "interrupted" else self.plan.status
+        return self.plan.model_copy(update={"left_out": left_out or None, "status": status})
+
+
+OnKept = Callable[[Kept], None]
 
 
 class BrokenPlan(RuntimeError):
@@ -55,15 +82,16 @@ def plan_fleet(
     case: Case,
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_kept: OnKept = lambda kept: None,
 ) -> Plan:
-    """The cheapest fleet for a case, checked.
+    """The cheapest fleet for a case, checked. `on_kept` gets what there is on the way, should this process end.
 
     Raises Infeasible where no fleet can do it, and OutOfTime where the time limit came before the first plan.
     """
     options, started = options or Options(), time.monotonic()
-    tried = attempt(case, options, on_progress, complete=True)
+    tried = attempt(case, options, on_progress, complete=True, on_kept=on_kept)
     if tried.plan is not None:
-        return tried.plan
+        return _as_simple_as_asked(tried.plan, tried.simplest, options, started, on_progress)
     took = time.monotonic() - started
     limit_s = options.time_limit_s
     proved = tried.outcome is Outcome.INFEASIBLE
@@ -89,6 +117,8 @@ class Attempt:
     """None where time was up before they were known"""
     doing: str = ""
     """what was going on when the time was up"""
+    simplest: Case | None = None
+    """whose plan is the simplest one near it, where the policy asks for that plan"""
 
     @property
     def interrupted(self) -> bool:
@@ -100,14 +130,15 @@ def attempt(
     options: Options,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     complete: bool = False,
+    on_kept: OnKept | None = None,
 ) -> Attempt:
     """Like plan_fleet, but returns an Attempt instead of raising Infeasible or OutOfTime.
 
     A plan that is not asked to be complete lists the chosen options alone, and no range of its cost.
     """
     if case.future is not None:
-        message = "has a horizon or scenarios, and this plans one quarter"
-        remedy = "'fleetplan plan FILE --out h.json' plans it; then give h.json with --quarter 1"
+        message = "has a horizon or scenarios, but this plans one quarter"
+        remedy = "'fleetplan plan FILE --out h.json' plans it; then give h.json"
         raise input_error(case.name, message, remedy)
     doing = ""
 
@@ -119,29 +150,32 @@ def attempt(
     with limited_to(options.time_limit_s) as limit:
         try:
             tell(COMPARING)
-            candidates = enumerate_candidates(case)
+            candidates = enumerate_candidates(case, on_step=check)
             tell(WORKING_OUT)
             fleet = formulate(case, candidates, slots_of(case))
             work = _Work(case, candidates, fleet, options)
             tell(FIRST_PLAN)
-            known, finish_s = _first_plan(work) if options.time_limit_s is not None else (COLD_START, 0.0)
+            known, finish_s = COLD_START, 0.0
+            if options.time_limit_s is not None:
+                known, finish_s = _first_plan(work, on_kept)
         except TimeIsUp as stop:
             if not limit.ended(stop):
                 raise
             return Attempt(Outcome.NOT_FOUND, None, doing=doing)
-    solution = _searched(fleet, options, limit, finish_s, known, on_progress)
+    heard = on_progress if on_kept is None else _Keeping(work, on_progress, on_kept)
+    solution = _searched(fleet, options, limit, finish_s, known, heard)
     if solution.best is None:
         return Attempt(solution.outcome, None, candidates, fleet, doing)
-    # A complete plan says what an interruption left out of it; others have no place for that.
-    with interruptions_held() if complete else interruptions_deferred() as held:
-        tell("putting the plan together")
+    tell("putting the plan together")
+    with undisturbed():
         plan = _checked_best(work, solution)
-        if complete:
-            plan = _completed(work, plan, solution, replace(limit, deadline=limit.deadline - finish_s), held, tell)
-    return Attempt(solution.outcome, plan, candidates, fleet)
+    if complete:
+        latest = replace(limit, deadline=limit.deadline - finish_s)
+        plan = _completed(work, plan, solution, latest, tell, on_kept or (lambda kept: None))
+    return Attempt(solution.outcome, plan, candidates, fleet, simplest=work.simplest)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Work:
     """What a plan is put together from, beside the solution."""
 
@@ -149,6 +183,7 @@ class _Work:
     candidates: Candidates
     fleet: FleetProblem
     options: Options
+    simplest: Case | None = None
 
     def assembled(self, solution: FleetSolution) -> Plan:
         return assemble_plan(self.case, self.candidates, self.fleet, solution, self.options)
@@ -165,7 +200,7 @@ class _Work:
         return with_all_options(self.assembled(solution), self.candidates, self.fleet, together)[0]
 
 
-def _first_plan(work: _Work) -> tuple[WarmStart, float]:
+def _first_plan(work: _Work, on_kept: OnKept | None) -> tuple[WarmStart, float]:
     """A plan to begin with, and how long the last one will take from solution to checked plan."""
     first = simplest_plan(work.fleet)
     if first is None:
@@ -173,8 +208,49 @@ def _first_plan(work: _Work) -> tuple[WarmStart, float]:
     started = time.monotonic()
     solution = FleetSolution()
     solution.offer(first)
-    check_plan(work.assembled(solution).as_json(), screened=True)
-    return WarmStart(start=first), FINISHING * (time.monotonic() - started)
+    plan = work.assembled(solution)
+    broken = check_plan(plan.as_json(), screened=True)
+    finish_s = FINISHING * (time.monotonic() - started)
+    if on_kept is not None and not broken:
+        on_kept(Kept(plan, _parts_of(plan), searching=True))
+    return WarmStart(start=first), finish_s
+
+
+class _Keeping:
+    """Hears how a search goes on, and keeps its best plan now and then: put together, and checked."""
+
+    def __init__(self, work: _Work, on_progress: Callable[[Progress], None], on_kept: OnKept) -> None:
+        self.work, self.on_progress, self.on_kept = work, on_progress, on_kept
+        self.not_before = time.monotonic() + KEEP_AFTER_S
+        self.kept: Incumbent | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        self.on_progress(progress)
+        solution, began = progress.solution, time.monotonic()
+        if solution is None or solution.best is None or solution.best is self.kept or began < self.not_before:
+            return
+        self.kept = solution.best
+        if limits_are_kept(self.work.fleet, solution.best):  # a search without the budget comes before one with it
+            self._keep(replace(solution, outcome=outcome_of(solution, self.work.options)))
+        took = time.monotonic() - began
+        self.not_before = began + max(KEEP_AFTER_S, took / KEEP_FRAC)
+
+    def _keep(self, solution: FleetSolution) -> None:
+        """Keep it if it passes; what is wrong with it is for the end of the search to say."""
+        try:
+            with undisturbed():
+                plan = self.work.assembled(solution)
+                broken = check_plan(plan.as_json(), screened=True)
+        except ContradictoryPlan:
+            return
+        if not broken:
+            self.on_kept(Kept(plan, _parts_of(plan), searching=True))
+
+
+def _parts_of(plan: Plan) -> tuple[Part, ...]:
+    """What a plan is completed with, in this order."""
+    parts: tuple[Part, ...] = ("options", "if_throughput_is_off", "assumed_limits")
+    return (*parts, "simpler") if next(cuts_of(plan), None) is not None else parts
 
 
 def _searched(
@@ -217,9 +293,11 @@ def _checked_best(work: _Work, solution: FleetSolution) -> Plan:
 
 
 def _completed(
-    work: _Work, plan: Plan, solution: FleetSolution, limit: Limit, held: Held, tell: Callable[[str], None]
+    work: _Work, plan: Plan, solution: FleetSolution, limit: Limit, tell: Callable[[str], None], on_kept: OnKept
 ) -> Plan:
-    """The plan with all options and the range of its cost, as far as time allows; what is missing is named."""
+    """The plan with all options, the range of its cost and what assumed limits cost, as far as time allows; what is
+    missing is named.
+    """
     limited = work.options.time_limit_s is not None
     left_out: list[LeftOut] = []
     stopped: Why | None = "interrupted" if solution.outcome is Outcome.INTERRUPTED else None
@@ -232,38 +310,81 @@ def _completed(
     def cost_range(left_s: float | None) -> Plan:
         tell("trying other throughputs")
         assert solution.best is not None
-        return with_cost_range(plan, work.candidates, work.fleet, solution.best, left_s)
+        asked = replace(work.options, time_limit_s=left_s)
+        return with_cost_range(plan, work.candidates, work.fleet, solution.best, asked)
 
-    parts: tuple[tuple[Part, Callable[[float | None], Plan]], ...] = (
-        ("options", options),
-        ("if_throughput_is_off", cost_range),
-    )
-    for what, completed in parts:
-        stopped = stopped or (why(held.came[0]) if held.came else None)
+    def assumed_limits(left_s: float | None) -> Plan:
+        tell("trying the plan without the assumed limits")
+        return with_assumed_limits(plan, work.fleet, replace(work.options, time_limit_s=left_s))
+
+    def beside_the_simplest(left_s: float | None) -> Plan:
+        with limited_to(left_s):
+            found, case = simplest(plan, lambda case, what: _planned_to_compare(case, work.options, what, tell))
+        work.simplest = case if plan.case.limits.choose_simplest and any(r.done for r in found.reductions) else None
+        return plan.model_copy(update={"simpler": found})
+
+    ways: dict[Part, Callable[[float | None], Plan]] = {
+        "options": options,
+        "if_throughput_is_off": cost_range,
+        "assumed_limits": assumed_limits,
+        "simpler": beside_the_simplest,
+    }
+    parts = _parts_of(plan)
+    for k, what in enumerate(parts):
         try:
             if stopped is None:
-                with held.let_in():
-                    plan = checked(completed(limit.left_s if limited else None))
+                on_kept(Kept(plan, parts[k:]))
+                plan = checked(ways[what](limit.left_s if limited else None))
                 continue
-        except KeyboardInterrupt as stop:
+        except Stopped as stop:
             stopped = why(stop)
         left_out.append(LeftOut(what=what, why=stopped))
     return plan.model_copy(update={"left_out": tuple(left_out)}) if left_out else plan
+
+
+def _planned_to_compare(case: Case, options: Options, what: str, tell: Callable[[str], None]) -> Plan | None:
+    """The checked plan of a changed case, with as much work as a comparison is worth; None where none was found."""
+    tell(what)
+    less = replace(to_compare(options), gap_frac=max(COMPARED_GAP_FRAC, options.gap_frac))
+    candidates = enumerate_candidates(case, on_step=check)
+    work = _Work(case, candidates, formulate(case, candidates, slots_of(case)), less)
+    solution = solve_fleet(work.fleet, less, lambda progress: tell(f"{what}, {progress.phase}"))
+    if solution.outcome is Outcome.INTERRUPTED:
+        raise Stopped
+    return None if solution.best is None else _checked_best(work, solution)
+
+
+def _as_simple_as_asked(
+    plan: Plan, simplest: Case | None, options: Options, started: float, on_progress: Callable[[Progress], None]
+) -> Plan:
+    """The simplest plan near the cheapest one where the policy asks for it and time allows, else the cheapest."""
+    if simplest is None:
+        return plan
+    limit_s = options.time_limit_s
+    left_s = None if limit_s is None else limit_s - (time.monotonic() - started)
+    if left_s is not None and left_s <= 0:
+        return plan
+    simple = attempt(simplest, replace(options, time_limit_s=left_s), on_progress, complete=True).plan
+    if simple is None or plan.simpler is None:
+        return plan
+    return simple.model_copy(update={"simpler": plan.simpler.model_copy(update={"chosen": True})})
 
 
 def plan_horizon(
     case: Case,
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_kept: Callable[[HorizonPlan], None] | None = None,
 ) -> HorizonPlan:
-    """What to sign now and later, and a plan for each quarter and scenario, checked.
+    """What to sign now and later, and a plan for each quarter and scenario, checked; `on_kept` gets the plan before
+    it is compared with others.
 
     Raises Infeasible where a quarter has no plan; the reasons name it and its scenario. Raises OutOfTime where the time
     limit came before the first plan.
     """
     options, started = options or Options(), time.monotonic()
     try:
-        return _checked_horizon(case, options, on_progress)
+        return _checked_horizon(case, options, on_progress, on_kept=on_kept)
     except NoHorizonPlan as none:
         took, limit_s = time.monotonic() - started, options.time_limit_s
         if limit_s is not None and not none.proved and took >= (1 - REPORT_FRAC) * limit_s:
@@ -303,14 +424,28 @@ def attempt_horizon(
 
 
 def _checked_horizon(
-    case: Case, options: Options, on_progress: Callable[[Progress], None], compare: bool = True
+    case: Case,
+    options: Options,
+    on_progress: Callable[[Progress], None],
+    compare: bool = True,
+    on_kept: Callable[[HorizonPlan], None] | None = None,
 ) -> HorizonPlan:
-    """The plan of a horizon, checked; once there is one, nothing that interrupts loses it."""
-    with interruptions_held() as held:
-        planned = plan_blocks(case, options, held, on_progress, compare)
-        _must_be_empty(check_horizon(planned.as_json(), screened=True))
-    late = held.by_somebody and not planned.interrupted
+    """The plan of a horizon, checked."""
+
+    def keep(plan: HorizonPlan) -> None:
+        if on_kept is not None:
+            on_kept(_checked_blocks(plan))
+
+    planned = _checked_blocks(plan_blocks(case, options, on_progress, compare, keep))
+    late = stop_is_asked() and not planned.interrupted
     return planned.model_copy(update={"stopped": "interrupted"}) if late else planned
+
+
+def _checked_blocks(plan: HorizonPlan) -> HorizonPlan:
+    """The plan of a horizon, once the checker has nothing against it."""
+    with undisturbed():
+        _must_be_empty(check_plan(plan.as_json(), screened=True))
+    return plan
 
 
 def _without_a_plan(
@@ -318,13 +453,14 @@ def _without_a_plan(
 ) -> Infeasible:
     """Why a quarter of a horizon has no plan: what an ordinary case of it would say."""
     if not none.block:
-        return Infeasible(case.name, ("every quarter has a plan by itself, but not all of them together",), none.proved)
-    reasons: tuple[str, ...] = ("it has a plan by itself, but not together with the other quarters and scenarios",)
+        return Infeasible(
+            case.name, ("each quarter can be planned by itself, but not all of them together",), none.proved
+        )
+    reasons: tuple[str, ...] = ("it can be planned by itself, but not together with the other quarters and scenarios",)
     proved = none.proved
     remedies: tuple[Relaxation, ...] = ()
     for block in blocks_of(case):
-        name = f"quarter {block.quarter + 1}" + (f", {block.scenario}" if block.scenario else "")
-        if name == none.block:
+        if block_name(block.quarter, block.scenario) == none.block:
             try:
                 plan_fleet(block_case(case, block), options, on_progress)
             except Infeasible as found:
@@ -334,14 +470,15 @@ def _without_a_plan(
     return Infeasible(case.name, (f"in {none.block}:", *reasons), proved, remedies)
 
 
-def why(stop: KeyboardInterrupt) -> Why:
-    """Whether the clock or somebody interrupted."""
+def why(stop: Stopped) -> Why:
+    """Whether the clock or somebody ended the work."""
     return "time-limit" if isinstance(stop, TimeIsUp) else "interrupted"
 
 
 def checked(plan: Plan) -> Plan:
     """The plan, once the checker has nothing against it."""
-    _must_be_empty(check_plan(plan.as_json(), screened=True))
+    with undisturbed():
+        _must_be_empty(check_plan(plan.as_json(), screened=True))
     return plan
 
 

@@ -147,6 +147,24 @@ def deferred_work_is_in_time(fleet: FleetProblem, v: Variables) -> Iterator[Row]
         yield Row(("in-time", r, n), [(v.pick[r], float(fleet.line_of(r).may_wait[n])), (waits, -1.0)], ">=", 0.0)
 
 
+def deferred_work_takes_whole_lots(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
+    """What must be done in some hours is done by whole servings there: of any, all the work at most.
+
+    sum_{t in hours,s} part[r,s] serve[r,t,s] - pick[r] >= 0
+        for all such recipes r without an API, hours in a row and measures of the part that a serving does    [-]
+    """
+    for r, recipe in enumerate(fleet.recipes):
+        if recipe.deferral is None or not recipe.deferral.runs:
+            continue
+        room = recipe.uses[0].load * fleet.slot_hours[recipe.slot] / recipe.deferral.line.unit
+        for n, (servings, parts) in enumerate(recipe.deferral.done_in_runs(room, recipe.slot)):
+            row = {v.pick[r]: -1.0}
+            for i, part in zip(servings.tolist(), parts.tolist(), strict=True):
+                column = v.serving(r, i)
+                row[column] = row.get(column, 0.0) + part
+            yield Row(("lots", r, n), [*row.items()], ">=", 0.0)
+
+
 def instance_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """No more instances of an offer at any time than may be had.
 
@@ -244,6 +262,7 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     every_slot_has_one_serving,
     deferred_work_is_done,
     deferred_work_is_in_time,
+    deferred_work_takes_whole_lots,
     gpus_in_use_are_bought,
     firm_gpus_are_not_spot,
     replicas_fit_into_boxes,

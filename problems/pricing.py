@@ -328,14 +328,13 @@ def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, pri
 def _usd_per_load_h(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> tuple[np.ndarray, np.ndarray]:
     """What a slot costs in which nothing is done [slot], and beyond that a replica-hour of load [serving]."""
     values = serving_values(fleet, recipe.at_best, prices)
-    none = _value_of_nothing(recipe, values, len(fleet.slot_hours))
+    none = _value_of_nothing(fleet, recipe, prices)
     carried = recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
     return none, np.divide(values - none[recipe.slot], carried, out=np.full(len(values), np.inf), where=carried > 0)
 
 
-def _value_of_nothing(recipe: Recipe, values: np.ndarray, slots: int) -> np.ndarray:
-    """What a slot costs in which no replica runs [slot]."""
-    none = np.zeros(slots)
-    idle = recipe.uses[0].replicas == 0
-    none[recipe.slot[idle]] = values[idle]
+def _value_of_nothing(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.ndarray:
+    """What a slot costs in which no replica runs, also where a branch has ruled that out [slot]."""
+    none = np.zeros(len(fleet.slot_hours))
+    none[recipe.idle.slot] = serving_values(fleet, recipe.idle, prices)
     return none

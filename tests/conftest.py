@@ -24,6 +24,7 @@ NOT_QUICK = ("oracle", "browser", "process", "slow")
 FEW_CASES = 12
 """of a test with many parameters, such as seeds, that are quick"""
 
+os.environ["FLEETPLAN_VERIFY"] = "0"  # a sample takes seconds; those who test it ask for it
 os.environ["FLEETPLAN_PROGRESS_S"] = "inf"  # lines of progress come by the clock
 # Commands and solvers are started hundreds of times, in half the time where modules are kept compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -16,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from planner.case.demand.starter import make_demand_schema
 from planner.reports.review import review_document
 from planner.reports.text import as_text
-from planner.review.review import review_fleet
+from planner.review.quarter import review_fleet
 from planner.review.review_file import read_review
 from tests.support import bill_data, review_data, rules_of_thumb
 from tests.support.golden_plans import EXAMPLES, ROOT, digest, golden_file
 from tests.support.golden_plans import as_text as as_golden
 from tests.support.shared_plans import example_plan
-from tests.support.shown import plan_text
+from tests.support.shown import first_screen
 
 WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
@@ -46,9 +46,10 @@ def review_output(example: str) -> str:
 
 
 def readme_output(example: str) -> str:
-    """The headline and the fleet, as the README shows them."""
-    plan = example_plan(example)
-    return "\n\n".join(plan_text(plan).split("\n\n")[:2]) + "\n"
+    """The first screen, as the README shows it, with the sample that `plan` serves."""
+    from planner.verification.quick_sample import with_sample
+
+    return first_screen(with_sample(example_plan(example)))
 
 
 def what_if_output(arguments: str) -> str:

@@ -54,6 +54,7 @@ of its class passes.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--share", type=float, default=1.0, help="this share of everything")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=CLASSES, action="append", help="this class; may be given again")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="cases at the same time")
@@ -63,7 +64,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs pass on that they ignore it
     failed = 0
     with tempfile.TemporaryDirectory(prefix="attack-") as folder:
-        attack = Attack(given.seed, 0.1 if given.quick else 1.0, given.jobs, Path(folder), given.case)
+        attack = Attack(given.seed, 0.1 if given.quick else given.share, given.jobs, Path(folder), given.case)
         for name in given.only or CLASSES:
             started = time.monotonic()
             tell(f"{name} begins")
@@ -97,7 +98,7 @@ def _write(file: Path, name: str, lines: list[str], attack: Attack, seconds: flo
     rows = {key: [line for line in old if line.startswith(f"| {key} |")] for key in CLASSES}
     runs = {key: [line for line in old if line.startswith(f"- {key}: ")] for key in CLASSES}
     rows[name] = lines
-    size = "a tenth of it" if attack.share < 1 else "all of it"
+    size = {0.1: "a tenth of it", 1.0: "all of it"}.get(attack.share, f"{attack.share:.0%} of it")
     day = time.strftime("%Y-%m-%d", time.gmtime())
     runs[name] = [f"- {name}: {day}, {size}, seed {attack.seed}, {seconds / 60:.1f} minutes"]
     text = HEAD.format(classes=", ".join(f"`{key}`" for key in CLASSES))

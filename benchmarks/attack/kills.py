@@ -22,6 +22,8 @@ from tests.support.command_line import HARD, SMALL
 
 GROUP = "kills"
 KILLS, LATEST_S, ENDS_S, ORPHANS_S, LEAVING_S = 216, 9.0, 60.0, 30.0, 0.5
+BEYOND = 1.5
+"""times as long as a small plan takes on a busy machine, in which runs are struck"""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 OLD = '{"format": "an older file"}\n'
 HORIZON = """\
@@ -55,7 +57,7 @@ def _plan_problems(text: str) -> list[str]:
 
 
 def _horizon_problems(text: str) -> list[str]:
-    return list(planner.check_horizon(json.loads(text)))
+    return list(planner.check_plan(json.loads(text)))
 
 
 def _served_problems(text: str) -> list[str]:
@@ -111,13 +113,13 @@ class Blown:
 
 
 def attack_by_killing(attack: Attack) -> list[Row]:
-    rng = Random(attack.seed)
+    inputs, a_plan_s = _written_inputs(attack)
+    rng, latest_s = Random(attack.seed), max(LATEST_S, BEYOND * a_plan_s)
     blows = [
-        Blow(n, verb, SIGNALS[(n // len(VERBS)) % 3], rng.uniform(VERBS[verb].begins_s, LATEST_S), rng.random() < 0.5)
+        Blow(n, verb, SIGNALS[(n // len(VERBS)) % 3], rng.uniform(VERBS[verb].begins_s, latest_s), rng.random() < 0.5)
         for n in range(attack.times(KILLS))
         for verb in [list(VERBS)[n % len(VERBS)]]
     ]
-    inputs = _written_inputs(attack)
     ends = Row(
         GROUP,
         f"SIGINT or SIGTERM at a random time in {', '.join(VERBS)}: exit 130, a sentence, no traceback, no crash",
@@ -142,8 +144,8 @@ def attack_by_killing(attack: Attack) -> list[Row]:
     return [ends, files, left]
 
 
-def _written_inputs(attack: Attack) -> Path:
-    """What the runs read."""
+def _written_inputs(attack: Attack) -> tuple[Path, float]:
+    """What the runs read, and how long a small plan takes on this machine."""
     folder = attack.place("inputs")
     for name, text in (("hard.yaml", HARD), ("small.yaml", SMALL), ("horizon.yaml", HORIZON)):
         (folder / name).write_text(text, encoding="utf-8")
@@ -154,7 +156,7 @@ def _written_inputs(attack: Attack) -> Path:
         log.write("timestamp,prompt_tokens,completion_tokens\n")
         for n in range(REQUESTS_LOGGED):
             log.write(f"{1_790_000_000 + 0.8 * n:.3f},{rng.randrange(40, 4000)},{rng.randrange(1, 600)}\n")
-    return folder
+    return folder, ran.seconds
 
 
 def _struck(attack: Attack, blow: Blow, inputs: Path) -> Blown:

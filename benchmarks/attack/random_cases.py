@@ -20,6 +20,7 @@ from demand_files import Demand, is_limited, random_demand, reordered, widened
 from tally import Attack, Row, environment, fleetplan, tell
 
 import planner
+from solvers.backends.clock import ask_to_stop
 
 CASES, LONGEST_S = 300, 5
 GAPS = (0.0, 0.001)
@@ -123,11 +124,7 @@ def planned(demand: Demand, solver: Any, gap: float) -> Planned:
     from planner.explanations.relaxations import Infeasible
     from planner.io.errors import InputError, OutOfTime
 
-    def enough(number: int, frame: object) -> None:
-        signal.alarm(LONGEST_S)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGALRM, enough)
+    signal.signal(signal.SIGALRM, ask_to_stop)
     signal.alarm(LONGEST_S)
     try:
         case = planner.case_from_text(yaml.safe_dump(demand, sort_keys=False))

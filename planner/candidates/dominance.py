@@ -15,10 +15,10 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.pools import PoolSpec
+from planner.case.apis import cache_usd_per_h
 from planner.case.case import Case
-from planner.case.costs import cache_usd_per_h
-from planner.case.horizon import Slot, rates_rps
 from planner.case.menu import allowed_offers
+from planner.case.slots import Slot, rates_rps
 from planner.catalog.entries import Offer
 from problems.staffing import BURSTS, CAUTION, Routing, carries_no_less
 
@@ -107,8 +107,8 @@ def _stands_for_two(some: Sequence[Candidate], others: Sequence[Candidate]) -> n
     """
     serves_all = np.array([c.replica.serves_all for c in some], dtype=bool)
     mixes = np.array([c.staffing_in_a_mix is not None for c in others], dtype=bool)
-    same = [[a.replica_name == b.replica_name for b in others] for a in some]
-    allowed: np.ndarray = serves_all[:, None] | ~mixes | np.array(same, dtype=bool).reshape(len(some), len(others))
+    name, other = (np.array([c.replica_name for c in which], dtype=object) for which in (some, others))
+    allowed: np.ndarray = serves_all[:, None] | ~mixes | (name[:, None] == other)
     return allowed
 
 

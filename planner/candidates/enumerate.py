@@ -6,7 +6,7 @@ replicas, under one choice of caching.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
@@ -14,10 +14,10 @@ from planner.candidates.dominance import beaten_options
 from planner.candidates.pools import PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.screen import Excluded, Screen, Screening
+from planner.case.apis import api_context, holds, is_of_another_model, is_too_small
 from planner.case.case import Case
-from planner.case.costs import api_context, holds, is_too_small
-from planner.case.horizon import slots_of
 from planner.case.length_buckets import too_long_share
+from planner.case.slots import slots_of
 from planner.catalog.apis import tier_of_api, tier_of_model
 from planner.io.formatting import percent
 
@@ -34,14 +34,20 @@ class Candidates:
     rejected: tuple[Rejection, ...]
 
 
-def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candidates:
-    """Screen every combination on the menu for every pool, then keep the choices of caching that are not dominated."""
+def enumerate_candidates(
+    case: Case, without: Excluded = frozenset(), on_step: Callable[[], None] = lambda: None
+) -> Candidates:
+    """Screen every combination on the menu for every pool, then keep the choices of caching that are not dominated.
+
+    `on_step` is called now and then, and may raise what gives the work up.
+    """
     slots = slots_of(case)
     alone = groups_alone(case)
     shared, refused = shared_groups(case, slots, {group.key for group in alone})
     # Groups that differ in what is found before the GPUs come to the same replicas: judged once.
     judged_as = {id(group.traffic): group.key for group in reversed(alone)}
-    verdicts = Screen(case, [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared, without).verdicts()
+    judged = [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared
+    verdicts = Screen(case, judged, without, on_step).verdicts()
     pools: dict[str, PoolSpec] = {}
     accepted: dict[str, tuple[Candidate, ...]] = {}
     rejected: list[Rejection] = []
@@ -81,6 +87,8 @@ def _against_apis(case: Case) -> Iterator[Rejection]:
     for w in case.workloads:
         first = w.models[0].model
         for api in case.menu_apis if w.api_allowed else ():
+            if is_of_another_model(case, w, api):
+                continue
             if is_too_small(case, w, api):
                 asked, there = f"{tier_of_model(case.models[first])}, as {first}", f"{tier_of_api(api)}"
                 yield Rejection(w.name, f"api {api}", "sells a model of a lower tier", asked, there)

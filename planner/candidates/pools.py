@@ -14,10 +14,10 @@ from itertools import chain, combinations, groupby, zip_longest
 
 from planner.candidates.rejection import Rejection
 from planner.candidates.traffic import Traffic, traffic_of
+from planner.case.apis import cache_usd_per_h, on_gpus
 from planner.case.case import Case, Workload, kinds_of
-from planner.case.costs import cache_usd_per_h, on_gpus
-from planner.case.horizon import Slot, requests_per_month
 from planner.case.menu import allowed_offers
+from planner.case.slots import Slot, requests_per_month
 
 ALL_SETS_OF = 4
 """workloads that may share a model, up to which every set of them is considered"""

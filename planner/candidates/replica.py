@@ -10,9 +10,8 @@ import numpy as np
 
 from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch
 from planner.candidates.traffic import Traffic
-from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload
-from planner.case.horizon import rates_rps, slots_of
-from planner.case.length_buckets import SMALLEST_SHARE, prompts_of, too_long_frac
+from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName
+from planner.case.slots import rates_rps, slots_of
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import Variant
 from planner.performance.calibration.correction import Correction
@@ -28,7 +27,6 @@ from planner.performance.queueing import (
     prompt_wait_s,
     routing_of,
 )
-from planner.performance.steady_state import steady_state
 from planner.performance.throughput import KV_MEMORY, Lengths, Limits, Throughput, throughput
 from problems.staffing import Routing, Staffing, staffing_z, z_of
 
@@ -36,16 +34,12 @@ TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
 CONTEXT = "context"
 """what bounds a model whose context is too short for requests of a length"""
-MOSTLY = 0.5
-"""share of a length's requests that are too long, from which on it is not served, however few they are"""
 LEAST_LOAD, MANY = 0.05, 8
 """replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
 LATE_FRAC = 0.7
 """share of what may be late that a mean load makes late by waiting: hours differ, and most must keep the promise"""
-ADMITTED = 1.5
-"""requests in flight that a replica lets in, over those that the plan counts on"""
 BACKLOG_Z, ENOUGH_RESERVE = 0.7, 0.25
 """standard deviations of the rate that are kept back where a replica has no reserve, and the reserve from which on none
 are. Of rates that swing by 12 to 30% from minute to minute and forget within 4 minutes, a queue keeps 95% of the
@@ -132,21 +126,11 @@ class Replica:
     @cached_property
     def _reserve_frac(self) -> float:
         """How much more requests it answers with as many in flight as it lets in than with those it is planned with."""
-        lengths, found, some = self.traffic.lengths, self.throughput, self.serves
-        columns = (lengths.input_tokens[some], lengths.output_tokens[some], found.new_tokens[some])
-        planned, more = (
-            1 / steady_state(self.machine, times * np.maximum(found.in_flight[some], 1.0), *columns).requests_per_s
-            for times in (1.0, ADMITTED)
-        )
-        shares = self.traffic.shares[some]
-        busy = shares * planned
-        in_memory = float(busy @ self._memory_binds[some]) / float(busy.sum())
-        return max(0.0, float(busy.sum()) / float(shares @ more) - 1) + ENOUGH_RESERVE * in_memory
-
-    @cached_property
-    def service_cv2(self) -> float:
-        """Squared coefficient of variation of how long prompts keep others waiting."""
-        return self._all_prompts[1]
+        shares = np.where(self.serves, self.traffic.shares, 0.0)
+        busy = shares * self.throughput.planned_s
+        in_memory = float(busy @ self._memory_binds) / float(busy.sum())
+        more = float(shares @ self.throughput.crowded_s)
+        return max(0.0, float(busy.sum()) / more - 1) + ENOUGH_RESERVE * in_memory
 
     @cached_property
     def batch(self) -> float:
@@ -366,7 +350,7 @@ def replicas_with(
     for together in _runs(traffics):
         machine = replace(plain, lora=together[0].lora)
         estimates = _estimates(machine, together, correction)
-        for traffic in together:
+        for traffic, prompts in zip(together, _lone_prompts(machine, together, correction), strict=True):
             estimate, basis, error_frac = estimates[traffic.key], str(machine.basis), machine.error_frac
             if profile is not None and (correction is None or correction.corrects_rates):
                 basis = _least_backed(profile, traffic)
@@ -374,7 +358,6 @@ def replicas_with(
                 if correction is None:
                     estimate = _from_table(profile, traffic, plain, estimate)
             estimate = _within_context(machine, traffic, estimate)
-            prompts = _lone_prompts(machine, traffic, correction)
             replica = Replica(estimate, basis, error_frac, traffic, machine, prompts, case.limits.routing)
             reuses = any(w.prefix_reuse is not None for w in traffic.members) and TABLE not in estimate.bound_by
             yield _with_prefix_cache(case, replica, correction) if reuses and replica.serves.any() else replica
@@ -452,21 +435,23 @@ def _estimates(
     return {t.key: whole.part(slice(end - n, end)) for t, n, end in zip(different, counts, ends, strict=True)}
 
 
-def _lone_prompts(machine: Machine, traffic: Traffic, correction: Correction | None) -> tuple[LonePrompts, ...]:
-    """What prompts of each member take by themselves."""
-    found = []
-    for w in traffic.members:
-        share, whole, cached = prompts_of(w)
-        new = np.maximum(whole - cached, 1.0)
-        alone = prefill_s(machine, new, whole)
-        found.append(LonePrompts(share, new, alone if correction is None else correction.lone_ttft_s(alone)))
-    return tuple(found)
+def _lone_prompts(
+    machine: Machine, traffics: list[Traffic], correction: Correction | None
+) -> Iterator[tuple[LonePrompts, ...]]:
+    """What prompts of each member take by themselves, for each traffic."""
+    prompts = [each for traffic in traffics for each in traffic.prompts]
+    columns = [np.concatenate([each[k] for each in prompts]) for k in (1, 2)]
+    prefill = prefill_s(machine, *columns)
+    alone = prefill if correction is None else correction.lone_ttft_s(prefill)
+    parts = iter(np.split(alone, np.cumsum([len(share) for share, _, _ in prompts])[:-1]))
+    for traffic in traffics:
+        yield tuple(LonePrompts(share, new, next(parts)) for share, new, _ in traffic.prompts)
 
 
 def _within_context(machine: Machine, traffic: Traffic, estimate: Throughput) -> Throughput:
     """Lengths that the engine would refuse are not served: longer than the context, or than memory holds."""
     longest = machine.longest_request
-    too_long = np.concatenate([_refused(w, longest) for w in traffic.members])
+    too_long = traffic.refused(longest)
     if not too_long.any():
         return estimate
     because = CONTEXT if longest == machine.model.max_context_tokens else KV_MEMORY
@@ -475,15 +460,6 @@ def _within_context(machine: Machine, traffic: Traffic, estimate: Throughput) ->
         requests_per_s=np.where(too_long, 0.0, estimate.requests_per_s),
         bound_by=tuple(because if bad else why for bad, why in zip(too_long, estimate.bound_by, strict=True)),
     )
-
-
-def _refused(w: Workload, longest: int) -> np.ndarray:
-    """Lengths that hold requests of more tokens: as many of them as leave next to none elsewhere [bucket]"""
-    over, share = too_long_frac(w, longest), np.array([b.share_frac for b in w.buckets])
-    order = np.argsort(over, kind="stable")
-    refused = np.empty(len(over), dtype=bool)
-    refused[order] = np.cumsum((over * share)[order]) > SMALLEST_SHARE
-    return refused | (over > MOSTLY)
 
 
 def _least_backed(profile: Profile, traffic: Traffic) -> str:

@@ -6,7 +6,7 @@ by its offers; and for all groups at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -23,8 +23,8 @@ from planner.case.case import Case
 from planner.case.length_buckets import too_long_share
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
+from planner.case.start_up import start_s
 from planner.case.support import support_of
-from planner.case.weights import start_s
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.formatting import percent
@@ -62,8 +62,8 @@ class Screening:
 class Screen:
     """Judges every model variant on every GPU and replica size, for all groups that may use it at once."""
 
-    def __init__(self, case: Case, groups: list[PoolSpec], without: Excluded = frozenset()) -> None:
-        self.case, self.groups, self.without = case, groups, without
+    def __init__(self, case: Case, groups: list[PoolSpec], without: Excluded, on_step: Callable[[], None]) -> None:
+        self.case, self.groups, self.without, self.on_step = case, groups, without, on_step
         self.offers = {group.key: allowed_offers(case, group.members) for group in groups}
         self.found = {group.key: Screening() for group in groups}
         self.able: dict[str, list[Candidate]] = {group.key: [] for group in groups}
@@ -85,6 +85,7 @@ class Screen:
         here = {group.key: {k: o for k, o in self.offers[group.key].items() if o.gpu == gpu} for group in self.groups}
         variants: dict[str, list[Candidate]] = {group.key: [] for group in self.groups}
         for model, quantization in product(self.case.models, self.case.quantizations):
+            self.on_step()
             able = [g for g in self.groups if model in g.models and here[g.key]]
             able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
             for variant in self._sizes_of(model, quantization, gpu):
@@ -106,14 +107,13 @@ class Screen:
         """Candidates on the first offer that they fit; for the others, the reason."""
         machine, n = machine_for(self.case, variant), variant.gpus_per_replica
         why = _against_the_size(machine)
-        if why is None and variant.parallelism != TENSOR:
-            why = self._against_the_engine(variant)
         if why is not None:
             for group in groups:
                 self._reject(group, variant, *why)
             return
         if variant.parallelism != TENSOR:
-            groups = [group for group in groups if not self._needs_slices(group, variant)]
+            runs = (group for group in groups if self._engine_runs(group, variant))
+            groups = [group for group in runs if not self._needs_slices(group, variant)]
         in_time = start_s(self.case, variant.model, variant.quantization) <= self.case.start.spot_within_s
         traffics = [group.traffic for group in groups]
         for group, replica in zip(groups, replicas_for(self.case, traffics, variant), strict=True):
@@ -193,17 +193,25 @@ class Screen:
         if lacked:
             self._reject(group, variant, f"the GPU has no native {lacked}", lacked, "none")
             return False
-        why = self._against_the_engine(variant)
+        return self._engine_runs(group, variant)
+
+    def _engine_runs(self, group: PoolSpec, variant: Variant) -> bool:
+        why = self._against_the_engine(group, variant)
         if why is not None:
             self._reject(group, variant, *why)
         return why is None
 
-    def _against_the_engine(self, variant: Variant) -> Reason | None:
+    def _against_the_engine(self, group: PoolSpec, variant: Variant) -> Reason | None:
         support = support_of(self.case, variant)
         if support.verdict == "fails":
             return support.reason, self.case.engine_name, "known not to work"
-        if support.verdict == "unproven" and self.case.limits.unproven_forbidden:
+        forbidden = self.case.limits.unproven_forbidden
+        if support.verdict == "unproven" and forbidden:
             return f"unproven: {support.reason}", "unproven: forbidden", self.case.engine_name
+        losses = (quality_of(self.case, w, variant.model, variant.quantization) for w in group.members)
+        if support.verdict == "unproven" and forbidden is None and any(loss.borrowed for loss in losses):
+            why = f"unproven, and its loss of quality is borrowed: {support.reason}"
+            return why, "unproven: allowed", self.case.engine_name
         return None
 
     def _serves(self, group: PoolSpec, replica: Replica, variant: Variant) -> bool:

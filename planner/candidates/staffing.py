@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.candidates.replica import Replica
 from planner.case.case import Case
-from planner.case.horizon import Slot, hour_of_days
+from planner.case.slots import Slot, hour_of_days
 from problems.staffing import Staffing, staffing_z
 
 BySlot = float | np.ndarray

@@ -10,12 +10,15 @@ or else the one with which they carry most, as long as TPOT holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
+from planner.candidates.known_replicas import KnownReplicas
 from planner.candidates.replica import MANY, Replica, replicas_with
-from planner.candidates.tpot_share import keeps_tpot
+from planner.candidates.tpot_share import kept_fracs
 from planner.candidates.traffic import Traffic
 from planner.case.case import Case
 from planner.catalog.variant import Variant
@@ -27,6 +30,7 @@ FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048
 prompt has that rank alone and would be late in small chunks. Over a whole answer full steps and others even out"""
 WORTH = 1.02
 """times as much that replicas must carry with larger steps to be worth them"""
+KNOWN = KnownReplicas()
 
 
 def replica_for(case: Case, traffic: Traffic, variant: Variant) -> Replica:
@@ -36,56 +40,80 @@ def replica_for(case: Case, traffic: Traffic, variant: Variant) -> Replica:
 
 def replicas_for(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[Replica]:
     """Yield one machine's replica for each traffic, in their order, with steps that suit it."""
-    best = list(replicas_with(case, traffics, variant))
+    yield from KNOWN.of(case, traffics, variant, lambda some: _worked_out(case, some, variant))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A replica, requests a second that each of many carries, what limits that, and whether TPOT holds there."""
+
+    replica: Replica
+    requests_per_s: float
+    by_ttft: bool
+    in_time: bool
+
+    @property
+    def budget(self) -> int:
+        return self.replica.machine.engine.chunk_tokens
+
+
+def _judged(some: Iterable[Replica]) -> list[_Judged]:
+    replicas = list(some)
+    loads = [carried_loads(replica) if replica.serves.any() else None for replica in replicas]
+    asked = [(k, min(load)) for k, load in enumerate(loads) if load is not None and _answers_in_time(replicas[k])]
+    kept = kept_fracs([replicas[k] for k, _ in asked], [load for _, load in asked])
+    late = {k for (k, _), frac in zip(asked, kept, strict=True) if frac < replicas[k].traffic.tpot.percentile}
+    return [
+        _Judged(replica, 0.0, False, True)
+        if load is None
+        else _Judged(replica, min(load) / replica.mean_seconds, load[1] < load[0], k not in late)
+        for k, (replica, load) in enumerate(zip(replicas, loads, strict=True))
+    ]
+
+
+def _worked_out(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[Replica]:
+    """Compare sizes of steps."""
+
+    def with_budget(some: list[int], budget: int | None = None) -> list[_Judged]:
+        return _judged(replicas_with(case, [traffics[k] for k in some], variant, budget))
+
+    best = with_budget(list(range(len(traffics))))
     own = case.engine.chunk_tokens
-    tried: dict[int, tuple[float, Replica]] = {}
-    wanted: dict[int, int] = {}
-    for k, replica in enumerate(_first_to_hold(case, traffics, variant, best)):
-        budget = replica.machine.engine.chunk_tokens
-        if budget < own:
-            carried, by_ttft = _carries(replica)
-            tried[k] = carried, replica
-            if by_ttft and 2 * budget < own:
-                wanted[k] = 2 * budget
+    tried = {k: found for k, found in enumerate(_first_to_hold(best, own, with_budget)) if found.budget < own}
+    wanted = {k: 2 * found.budget for k, found in tried.items() if found.by_ttft and 2 * found.budget < own}
     while wanted:
         budget = min(wanted.values())
         some = [k for k in wanted if wanted[k] == budget]
-        for k, replica in zip(some, replicas_with(case, [traffics[k] for k in some], variant, budget), strict=True):
-            carried, by_ttft = _carries_in_time(replica)
-            if carried > WORTH * tried[k][0]:
-                tried[k] = carried, replica
+        for k, found in zip(some, with_budget(some, budget), strict=True):
+            if found.in_time and found.requests_per_s > WORTH * tried[k].requests_per_s:
+                tried[k] = found
             wanted[k] = 2 * budget
-            if not by_ttft or 2 * budget >= own:
+            if (found.in_time and not found.by_ttft) or 2 * budget >= own:
                 del wanted[k]
-    for k, (carried, replica) in tried.items():
-        best[k] = replica if _carries_in_time(best[k])[0] <= WORTH * carried else best[k]
-    yield from best
+    for k, found in tried.items():
+        if not best[k].in_time or best[k].requests_per_s <= WORTH * found.requests_per_s:
+            best[k] = found
+    yield from (found.replica for found in best)
 
 
 def _first_to_hold(
-    case: Case, traffics: Sequence[Traffic], variant: Variant, own: Sequence[Replica]
-) -> Iterator[Replica]:
-    """Yield what comes first for each: with as large steps as one full of prompts allows, or less until TPOT holds."""
-    first: dict[int, Replica] = {}
-    held = list(own)
-    wanted = {k: _first(case, replica) for k, replica in enumerate(own) if _answers_in_time(replica)}
+    best: list[_Judged], own: int, with_budget: Callable[[list[int], int], list[_Judged]]
+) -> list[_Judged]:
+    """What comes first for each: with as large steps as one full of prompts allows, or less until TPOT holds."""
+    first: dict[int, _Judged] = {}
+    held = list(best)
+    wanted = _first_budgets([found.replica for found in best], own)
     while wanted:
         budget = max(wanted.values())
         some = [k for k in wanted if wanted[k] == budget]
-        known = budget == case.engine.chunk_tokens
-        replicas = own if known else list(replicas_with(case, [traffics[k] for k in some], variant, budget))
-        for place, k in enumerate(some):
-            replica = replicas[k if known else place]
-            first.setdefault(k, replica)
-            if not replica.serves.any() or keeps_tpot(replica, min(carried_loads(replica))):
-                held[k] = replica
-            elif budget > _fewest(replica.machine):
+        for k, found in zip(some, [best[k] for k in some] if budget == own else with_budget(some, budget), strict=True):
+            first.setdefault(k, found)
+            if not found.in_time and budget > _fewest(found.replica.machine):
                 wanted[k] = budget // 2
                 continue
-            else:
-                held[k] = first[k]
+            held[k] = found if found.in_time else first[k]
             del wanted[k]
-    yield from held
+    return held
 
 
 def _answers_in_time(replica: Replica) -> bool:
@@ -97,32 +125,24 @@ def _fewest(machine: Machine) -> int:
     return FEWEST_TOKENS if machine.layout.attention_copies == 1 else FEWEST_OF_RANKS
 
 
-def _first(case: Case, replica: Replica) -> int:
-    """The most tokens with which a full step hardly breaks TPOT: the engine's own, or a half, a quarter, ..."""
-    machine, traffic, budget = replica.machine, replica.traffic, case.engine.chunk_tokens
-    if not _answers_in_time(replica):
-        return budget
-    tokens = max(b.input_tokens + b.output_tokens / 2 for b in traffic.buckets)
-    step_s = float(decode_step_s(machine, replica.batch, min(tokens, machine.model.max_context_tokens)))
-    most_s = FULL_STEP * traffic.tpot.seconds
-    while budget > _fewest(machine) and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
-        budget //= 2
-    return budget
-
-
-def _carries(replica: Replica) -> tuple[float, bool]:
-    """Requests a second that each of many replicas carries, and whether TTFT sets the limit."""
-    if not replica.serves.any():
-        return 0.0, False
-    margin, ttft = carried_loads(replica)
-    return min(margin, ttft) / replica.mean_seconds, ttft < margin
-
-
-def _carries_in_time(replica: Replica) -> tuple[float, bool]:
-    """The same; none where TPOT does not hold."""
-    if replica.serves.any() and not keeps_tpot(replica, min(carried_loads(replica))):
-        return 0.0, True
-    return _carries(replica)
+def _first_budgets(replicas: list[Replica], own: int) -> dict[int, int]:
+    """The most tokens with which a full step of each hardly breaks TPOT: the engine's own, or a half, a quarter, ..."""
+    found: dict[int, int] = {}
+    asked = [k for k, replica in enumerate(replicas) if _answers_in_time(replica)]
+    for _, same in groupby(asked, key=lambda k: id(replicas[k].machine)):
+        some = list(same)
+        machine = replicas[some[0]].machine
+        halves = [own]
+        while halves[-1] > _fewest(machine):
+            halves.append(halves[-1] // 2)
+        full_s = prefill_added_s(machine, np.array(halves), np.array(halves), 1.0)
+        tokens = [max(b.input_tokens + b.output_tokens / 2 for b in replicas[k].traffic.buckets) for k in some]
+        batches, longest = np.array([replicas[k].batch for k in some]), machine.model.max_context_tokens
+        steps_s = decode_step_s(machine, batches, np.minimum(tokens, longest))
+        for k, step_s in zip(some, steps_s.tolist(), strict=True):
+            hardly = step_s + full_s <= FULL_STEP * replicas[k].traffic.tpot.seconds
+            found[k] = halves[int(np.argmax(hardly))] if hardly.any() else halves[-1]
+    return found
 
 
 def carried_loads(replica: Replica) -> tuple[float, float]:

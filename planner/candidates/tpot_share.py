@@ -21,6 +21,8 @@ than mean lengths show.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -40,12 +42,37 @@ def keeps_tpot(replica: Replica, load: float) -> bool:
 
 def kept_frac(replica: Replica, load: float) -> float:
     """Share of the answers whose TPOT holds on each of many replicas at a mean load; those of one token have none."""
-    traffic, found, engine = replica.traffic, replica.throughput, replica.machine.engine
-    shares = np.where(replica.serves, traffic.shares, 0.0)
-    shares = shares / shares.sum()
+    return kept_fracs([replica], [load])[0]
+
+
+def kept_fracs(replicas: Sequence[Replica], loads: Sequence[float]) -> list[float]:
+    """The same for each; steps of those on one machine are worked out together."""
+    means = [_means(replica, load) for replica, load in zip(replicas, loads, strict=True)]
+    found: list[float] = []
+    for _, same in groupby(range(len(replicas)), key=lambda k: id(replicas[k].machine)):
+        some = list(same)
+        steps = steady_state(replicas[some[0]].machine, *np.array([means[k] for k in some]).T).step_s
+        found += [_kept_frac(replicas[k], loads[k], step_s) for k, step_s in zip(some, steps.tolist(), strict=True)]
+    return found
+
+
+def _means(replica: Replica, load: float) -> tuple[float, ...]:
+    """Requests in flight, and the mean tokens of what it serves: prompts, answers, and what of prompts is new."""
+    shares, lengths = _shares(replica), replica.traffic.lengths
+    columns = (lengths.input_tokens, np.maximum(lengths.output_tokens, 1.0), replica.throughput.new_tokens)
+    return (max(1.0, load * replica.batch), *(float(shares @ x) for x in columns))
+
+
+def _shares(replica: Replica) -> np.ndarray:
+    """Of the requests that it serves [bucket]"""
+    shares = np.where(replica.serves, replica.traffic.shares, 0.0)
+    normed: np.ndarray = shares / shares.sum()
+    return normed
+
+
+def _kept_frac(replica: Replica, load: float, step_s: float) -> float:
+    traffic, found, engine, shares = replica.traffic, replica.throughput, replica.machine.engine, _shares(replica)
     answers, prefill_s = np.maximum(traffic.lengths.output_tokens, 1.0), found.prefill_s * engine.interruption_frac
-    means = (float(shares @ x) for x in (traffic.lengths.input_tokens, answers, found.new_tokens))
-    step_s = float(steady_state(replica.machine, max(1.0, load * replica.batch), *means).step_s)
     rate, tpot_s, more_in_bursts = load / replica.mean_seconds, traffic.tpot.seconds, max(0.0, traffic.arrival_scv - 1)
     harmful = step_s + prefill_s * engine.chunk_tokens / found.new_tokens > tpot_s
 

@@ -9,14 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from planner.case.case import Bucket, LatencyTarget, Workload
-from planner.case.length_buckets import must_hold, prompt_cv2_within
+from planner.case.length_buckets import SMALLEST_SHARE, must_hold, prompt_cv2_within, prompts_of, too_long_frac
 from planner.performance.machine import Lora
 from planner.performance.throughput import Lengths, Limits
 from problems.staffing import z_of
+
+MOSTLY = 0.5
+"""share of a length's requests that are too long, from which on it is not served, however few they are"""
+NO_MATTER: dict[str, Any] = {
+    "weekday_rps": (0.0,) * 24,
+    "weekend_rps": (0.0,) * 24,
+    "growth_per_month_frac": 0.0,
+    "month_factors": None,
+    "api_allowed": True,
+    "api_wait_h": 0.0,
+    "baseline": None,
+    "smaller_apis_forbidden": None,
+    "shed_usd_per_request": None,
+}
+"""fields of a workload that make no difference to its replicas, and what stands for all of their values"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +48,12 @@ class Traffic:
     def key(self) -> tuple[int, ...]:
         """Traffics of the very same members meet the same limits with the same lengths, whatever their shares."""
         return tuple(id(w) for w in self.members)
+
+    @cached_property
+    def likeness(self) -> str:
+        """Equal for traffics that replicas treat alike. Where requests reuse prompts, how many there are counts too."""
+        members = (w.model_copy(update=NO_MATTER).model_dump_json() for w in self.members)
+        return "\n".join([*members, *map(repr, self.request_shares)])
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
@@ -63,6 +85,22 @@ class Traffic:
     def prompt_cv2_within(self) -> np.ndarray:
         """Squared coefficient of variation of the prompts in each bucket, which stands for a slice of them [bucket]"""
         return np.concatenate([np.full(len(w.buckets), prompt_cv2_within(w)) for w in self.members])
+
+    @cached_property
+    def prompts(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+        """Prompts of each member by length and by what of them is cached: (share, new tokens, tokens)."""
+        found = (prompts_of(w) for w in self.members)
+        return tuple((share, np.maximum(whole - cached, 1.0), whole) for share, whole, cached in found)
+
+    def refused(self, longest: int) -> np.ndarray:
+        """Lengths that an engine would refuse which admits no requests of more tokens [bucket]"""
+        if longest not in self._refused:
+            self._refused[longest] = np.concatenate([_refused(w, longest) for w in self.members])
+        return self._refused[longest]
+
+    @cached_property
+    def _refused(self) -> dict[int, np.ndarray]:
+        return {}
 
     @cached_property
     def limits(self) -> Limits:
@@ -102,6 +140,15 @@ class Traffic:
         if len(self.members) == 1 or not sizes:
             return None
         return Lora(adapters=len(sizes), adapter_gb=sum(sizes) / len(sizes))
+
+
+def _refused(w: Workload, longest: int) -> np.ndarray:
+    """Lengths that hold requests of more tokens: as many of them as leave next to none elsewhere [bucket]"""
+    over, share = too_long_frac(w, longest), np.array([b.share_frac for b in w.buckets])
+    order = np.argsort(over, kind="stable")
+    refused = np.empty(len(over), dtype=bool)
+    refused[order] = np.cumsum((over * share)[order]) > SMALLEST_SHARE
+    return refused | (over > MOSTLY)
 
 
 def _tightest(objectives: Iterable[LatencyTarget]) -> LatencyTarget:

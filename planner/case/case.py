@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, PrivateAttr
 
+from planner.case.controller import Controller
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
 from planner.catalog.profile import Profile
 from planner.catalog.variant import Parallelism
@@ -94,6 +95,8 @@ class Workload(Strict):
     growth_per_month_frac: float
     month_factors: tuple[float, ...] | None = None
     """times its rates in each month of the case, growth included; None: they grow from month to month"""
+    log_days: float | None = Field(default=None, gt=0)
+    """of the log that its rates are from; None: they are not from one, or nobody said"""
     rate_cv: float
     arrival_scv: float
     buckets: tuple[Bucket, ...]
@@ -210,7 +213,7 @@ class Limits(Strict):
     routing: RouterName = LEAST_REQUESTS
     """which replica of a deployment a request goes to"""
     unproven_forbidden: bool | None = None
-    """whether what the engine was never seen to run may not be used; None: it may"""
+    """whether what the engine was never seen to run may not be used; None: not where its loss of quality is borrowed"""
     smaller_apis_forbidden: bool | None = None
     """whether no API may answer a workload that sells a smaller model than it lists first; None: it may"""
     max_vendors: dict[str, int] | None = None
@@ -227,6 +230,10 @@ class Limits(Strict):
     """the same for a provider of APIs that the case does not name"""
     hours_kept_frac: float | None = Field(default=None, ge=0, le=1)
     """share of the hours in which each promise must be kept when the plan is served; None: HOURS_KEPT_FRAC"""
+    simpler_within_frac: float | None = Field(default=None, ge=0, le=1)
+    """how much of the cost simplicity may take; None: 2%"""
+    choose_simplest: bool | None = None
+    """whether the simplest plan within that is the plan; None: the cheapest is"""
     spread: bool | None = None
     """whether two replicas or more of a deployment stand on at least two instances; None: they may share one"""
 
@@ -252,6 +259,31 @@ class Tenancy(Strict):
     adapters_per_replica: int = Field(ge=1)
 
 
+class LinearTime(Strict):
+    """Seconds of something that takes longer with every layer of a model."""
+
+    fixed_s: float = Field(ge=0)
+    per_layer_s: float = Field(default=0.0, ge=0)
+
+    def of(self, layers: int) -> float:
+        return self.fixed_s + self.per_layer_s * layers
+
+
+class StartParts(Strict):
+    """What a start is made of, but for the weights (planner/case/start_up.py)."""
+
+    node_s: float = Field(ge=0)
+    """from the order of an instance to a machine that runs; 0 where one waits"""
+    image_s: float = Field(ge=0)
+    framework_s: float = Field(ge=0)
+    """the engine's own: imports, workers, tokenizer"""
+    compile: LinearTime
+    graphs: LinearTime
+    profiling: LinearTime
+    wake_gb_per_s: float | None = Field(default=None, gt=0)
+    """of replicas that sleep on their GPUs and are woken in place of all this; None: they do not"""
+
+
 class ColdStart(Strict):
     """How long capacity takes to start."""
 
@@ -260,6 +292,8 @@ class ColdStart(Strict):
     weights_gb_per_s: float = Field(gt=0)
     spot_within_s: float = Field(ge=0)
     """a deployment that takes longer is not run on spot, unless none of its load is critical"""
+    parts: StartParts | None = None
+    """None in a case that knows the time of an instance alone"""
 
 
 class Assumption(Strict):
@@ -333,6 +367,7 @@ class Amendment(Strict):
     engine: Engine | None = None
     apis: dict[str, ApiModel] | None = None
     menu_apis: tuple[str, ...] | None = None
+    same_model_apis: tuple[str, ...] | None = None
     limits: Limits | None = None
     cache_costs: CacheCosts | None = None
     tenancy: Tenancy | None = None
@@ -402,6 +437,8 @@ class Case(Result, Strict):
     engine: Engine
     apis: dict[str, ApiModel]
     menu_apis: tuple[str, ...]
+    same_model_apis: tuple[str, ...] | None = None
+    """those of the menu that answer only workloads which list the very model that they sell; None: none"""
     baseline: str
     compare_with: tuple[str, ...] | None = None
     """more API models whose bills are shown beside the baseline"""
@@ -413,6 +450,8 @@ class Case(Result, Strict):
     )
     tenancy: Tenancy = Tenancy(max_share_frac=1.0, correlation=0.0, adapters_per_replica=64)
     start: ColdStart = ColdStart(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
+    autoscaler: Controller | None = None
+    """what scales the replicas; None: nobody said"""
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]
     time_zone: str | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from planner.case.apis import allowed_apis
 from planner.case.case import Case, Workload
-from planner.case.costs import allowed_apis
-from planner.case.horizon import month_factor, slots_of
+from planner.case.slots import month_factor, slots_of
 
 Change = Callable[[Case], Case]
 

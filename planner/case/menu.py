@@ -1,4 +1,4 @@
-"""Residency: where the data of a workload may go, and what may be rented there."""
+"""The menu of instances: what is for sale, what is held already, and where the data of a workload may go."""
 
 from __future__ import annotations
 

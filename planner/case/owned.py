@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from planner.case.case import OWNED, Case, Holding
 from planner.catalog.entries import HourlyPrice, OfferPrices
 
-RUNNING = "what running an owned box costs, as the file says"
+RUNNING = "the cost of running an owned box, from the file"
 
 
 def owned_key(offer: str) -> str:

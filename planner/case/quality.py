@@ -34,7 +34,7 @@ class QualityBasis:
     @property
     def remark(self) -> str:
         """What a reader should know; empty where it was measured as asked."""
-        parts = [f"no figure on {self.asked}, so {self.benchmark} stands in"] if self.fallback else []
+        parts = [f"no figure on {self.asked}, so {self.benchmark} is used instead"] if self.fallback else []
         parts += [f"borrowed from {self.measured_on}"] if self.borrowed else []
         parts += ["the part of the KV cache in 8 bits is assumed"] if self.cache_assumed else []
         return "; ".join(parts)

@@ -12,8 +12,8 @@ from datetime import date
 
 from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import as_many_as_there_are
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from problems.constants import HOURS_PER_MONTH
 
 HOURS_PER_QUARTER = MONTHS_OF_A_QUARTER * HOURS_PER_MONTH
@@ -58,6 +58,11 @@ def blocks_of(case: Case) -> tuple[Block, ...]:
         for quarter in range(1, future.quarters)
     )
     return (Block(0, None, float(MONTHS_OF_A_QUARTER)), *later)
+
+
+def block_name(quarter: int, scenario: str | None) -> str:
+    """As people say it: quarter 2, fast."""
+    return f"quarter {quarter + 1}" + (f", {scenario}" if scenario is not None else "")
 
 
 def block_case(case: Case, block: Block) -> Case:

@@ -9,7 +9,7 @@ sale only where the file says what the rest is worth, or how much may be owed.
 from __future__ import annotations
 
 from planner.case.case import Case
-from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS
 from problems.constants import HOURS_PER_MONTH
 

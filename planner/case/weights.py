@@ -1,4 +1,4 @@
-"""Which weights a deployment loads, how many bytes they are, and how long it takes to start."""
+"""Which weights a deployment loads, and how many bytes they are."""
 
 from __future__ import annotations
 
@@ -40,8 +40,3 @@ def weights_of(case: Case, name: str, quantization: str) -> Weights:
 
 def _published_gb(model: Model) -> float:
     return BYTES_OF_16_BIT * model.parameters_b
-
-
-def start_s(case: Case, name: str, quantization: str) -> float:
-    """From the order of an instance to a replica that has loaded its weights."""
-    return case.start.instance_s + weights_of(case, name, quantization).gb / case.start.weights_gb_per_s

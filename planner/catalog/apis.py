@@ -57,6 +57,21 @@ def api_model(name: str) -> ApiModel | None:
 
 
 @cache
+def api_named(model: str) -> str | None:
+    """The "provider/model" that a log means by a name, by whoever made the model; None where nobody sells it so."""
+    if api_model(model) is not None:
+        return model
+    from genai_prices import data_snapshot
+
+    try:
+        provider, found = data_snapshot.get_snapshot().find_provider_model(model, None, None, None)
+    except LookupError:
+        return None
+    name = f"{provider.id}/{found.id}"
+    return name if api_model(name) is not None else None
+
+
+@cache
 def batch_windows() -> dict[str, BatchWindow]:
     """How long the batch API of each provider takes at most."""
     return {name: BatchWindow(**entry) for name, entry in shipped_entries("batch_windows").items()}

@@ -12,7 +12,7 @@ from planner.catalog.entries import Gpu, Model, Sourced, shipped_entries
 from planner.catalog.variant import Parallelism, Variant
 
 Verdict = Literal["runs", "fails", "unproven"]
-NOBODY_SAYS = "no source says that it runs"
+NOBODY_SAYS = "no source shows that it runs"
 EXAMPLES = "/vllm-workspace/examples"
 """of vLLM's image: chat templates that tool calls need"""
 

@@ -27,8 +27,8 @@ DEFAULT_BENCHMARK = "mmlu"
 Precision = Literal["fp16", "fp8", "int8", "fp4", "w8a16", "w4a16"]
 DEFAULT_ENGINE = "vllm"
 Basis = Literal["measured", "calibrated", "estimated"]
-CHAT = "chat"
-"""the kind of traffic of workloads that name none"""
+CHAT, BATCH = "chat", "batch"
+"""kinds of traffic: where nothing hints at another one, and where there is a deadline"""
 TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}
 """how long a commitment runs"""
 
@@ -114,7 +114,9 @@ class Moe(Strict):
     shared_experts: int = 0
     dense_layers: int = 0
     quantized_alone: bool = False
-    """Whether its published checkpoints of fewer than 8 bits keep everything but these experts in 16 bit."""
+    """Whether its published checkpoints of fewer than 8 bits keep everything but these experts in more."""
+    other_bits: float | None = Field(default=None, ge=8)
+    """Bits of the rest of the weights in checkpoints where only these experts have fewer than 8; None: 16."""
 
 
 class Sliding(Strict):
@@ -143,7 +145,7 @@ class Linear(Strict):
 
 class Mla(Strict):
     kv_lora_rank: int = Field(gt=0)
-    rope_dim: int = Field(gt=0)
+    rope_dim: int = Field(ge=0)
     query_lora_rank: int = Field(default=1536, gt=0)
     value_dim: int = Field(default=128, gt=0)
 
@@ -156,11 +158,30 @@ class Sparse(Strict):
     index_dim: int = Field(gt=0)
     index_layers: int | None = Field(default=None, gt=0)
     """Layers with an indexer of their own, where others use what it picked; None: every layer."""
+    tokens_per_key: int | None = Field(default=None, gt=0)
+    """Tokens that share a key of the indexer; None: each has its own."""
+    full_attention_layers: int | None = Field(default=None, gt=0)
+    """Layers that have no indexer and read everything; None: none of them."""
 
     @property
     def index_bytes(self) -> float:
-        """Bytes that the indexer keeps of a token in a layer: an 8-bit key and its scale."""
-        return self.index_dim + 4.0
+        """Bytes that the indexer keeps of a token in a layer: its share of an 8-bit key and the key's scale."""
+        return (self.index_dim + 4.0) / (self.tokens_per_key or 1)
+
+
+class Compressed(Strict):
+    """Attention over entries that each stand for several tokens, beside the last tokens one by one (DeepSeek-V4)."""
+
+    window_tokens: int = Field(gt=0)
+    """Tokens that every layer keeps one by one."""
+    picked_layers: int = Field(ge=0)
+    """Layers that read the entries that an indexer picks."""
+    picked_ratio: int = Field(gt=0)
+    """Tokens of an entry there."""
+    read_layers: int = Field(ge=0)
+    """Layers that read all of their entries."""
+    read_ratio: int = Field(gt=0)
+    """Tokens of an entry there."""
 
 
 class Model(Named):
@@ -183,6 +204,7 @@ class Model(Named):
     linear: Linear | None = None
     mla: Mla | None = None
     sparse: Sparse | None = None
+    compressed: Compressed | None = None
     tied_embeddings: bool = False
     """The output layer shares its weights with the embedding."""
     ffn_matrices: int = 3
@@ -192,6 +214,21 @@ class Model(Named):
     """Id of the published weights on the Hugging Face Hub, or a path, for the command that serves it."""
     checkpoints: dict[str, str] | None = None
     """Ids or paths of the same weights by quantization, beside those that the catalog knows."""
+
+    @property
+    def has_unmeasured_attention(self) -> bool:
+        """Whether its layers are of a kind, or a mix of kinds, that the constants were fitted without."""
+        return self.compressed is not None or (self.linear is not None and (self.mla or self.sparse) is not None)
+
+    @model_validator(mode="after")
+    def _compressed_has_its_parts(self) -> Self:
+        for part in ("mla", "sparse"):
+            if self.compressed is not None and getattr(self, part) is None:
+                problem = f"needs {part!r}, which says what an entry holds and which ones are picked"
+                raise FieldProblem(
+                    ("compressed",), problem, "Take all three from: fleetplan catalog add-model config.json"
+                )
+        return self
 
 
 class QualityLoss(Sourced):
@@ -300,8 +337,14 @@ class Rates(Sourced):
 
     def for_class(self, model: Model) -> Rates:
         """The same rates, with what stands behind them for models like this one."""
+        if self.basis == "measured":
+            return self
+        if model.has_unmeasured_attention and self.basis == "calibrated":
+            unmeasured = "no model with such attention layers was measured, so for this model it is an estimate"
+            unbacked = {"basis": "estimated", "points": 0, "error_frac": None, "source": f"{self.source}; {unmeasured}"}
+            return self.model_copy(update=unbacked)
         own, other = (self.moe, "dense models") if model.moe else (self.dense, "mixtures of experts")
-        if own is None or self.basis == "measured":
+        if own is None:
             return self
         backing: dict[str, Any] = {"basis": own.basis, "points": own.points, "error_frac": own.error_frac}
         if own.basis == "estimated" and self.basis == "calibrated":
@@ -473,6 +516,8 @@ class Offer(Sourced):
     gpus: int = Field(gt=0, le=1024)
     spot_zones: int = Field(default=1, ge=1, le=100)
     """Zones of the region that sell it as spot; a reclaim is taken to empty one of them at a time."""
+    available: int | None = Field(default=None, ge=0)
+    """Most instances of it that can be had at a time; a limit of every plan. None: nobody said."""
     prices: OfferPrices
 
 
@@ -552,6 +597,11 @@ class TrafficKind(Sourced):
 
     burstiness: float = Field(gt=0)
     """squared CV of the gaps between requests, each over the mean gap of its minute"""
+    ttft_s: float = Field(default=0.0, ge=0)
+    """objective at p95; 0: the deadline"""
+    ttft_why: str = ""
+    tpot_s: float = Field(gt=0)
+    tpot_why: str
 
 
 @cache

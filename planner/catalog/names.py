@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from planner.catalog.entries import Model, find, names_of
+from planner.catalog.releases import ADD_MODEL, wanted_models
 from planner.io.errors import did_you_mean
 
 _MARK = re.compile(
@@ -16,14 +17,16 @@ _MARK = re.compile(
 _SILENT = ("int4", "4bit", "8bit", "dynamic", "block", "kv", "quantized", "marlin", "g128", "hf")
 """marks that do not say how by themselves: INT4 stands beside AWQ or GPTQ"""
 _STORED = {"w8a8": "int8-w8a8"}
-ADD_MODEL = "add it from its config.json: fleetplan catalog add-model config.json"
 _ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
 """what providers put around the name of the same weights"""
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)")
 
 
 def unknown_model(name: str, models: Mapping[str, Any]) -> str:
-    """A remedy for a model that the catalog does not know: a similar name, and how to add one."""
+    """A remedy for a model that the catalog does not know: why it has none, or a similar name and how to add one."""
+    wanted = next((key for spelling in _model_spellings(name) if (key := find(spelling, wanted_models()))), None)
+    if wanted is not None:
+        return wanted_models()[wanted].why_missing
     similar = did_you_mean(name, list(names_of(models)))
     return f"{similar} If not, {ADD_MODEL}" if similar else ADD_MODEL
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from planner.candidates.enumerate import enumerate_candidates
+from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.case import Workload
-from planner.case.costs import cache_usd_per_h, request_usd
 from planner.checker.checked import Checked
 from planner.checker.figures import differs, is_not
 from planner.checker.serving import caching_is_allowed
@@ -29,7 +29,7 @@ def options_are_named(checked: Checked) -> Iterator[str]:
             )
         else:
             chosen = "is chosen" if o.chosen else "is listed"
-            yield f"an option {chosen} for {o.workload}, which is no workload of the case"
+            yield f"an option {chosen} for {o.workload}, which is not a workload of the case"
     listed = Counter((o.workload, o.option, o.caching, o.shared_with) for o in checked.plan.options)
     for (workload, option, *_), times in listed.items():
         if times > 1:
@@ -37,7 +37,7 @@ def options_are_named(checked: Checked) -> Iterator[str]:
     if any(part.what == "options" for part in checked.plan.left_out or ()) and not all(
         o.chosen for o in checked.plan.options
     ):
-        yield "options are said to be left out, but some that were not chosen are listed"
+        yield "options are marked as left out, but some that were not chosen are listed"
     yield from _one_option_is_chosen(checked)
 
 
@@ -57,7 +57,7 @@ def _option_holds(checked: Checked, w: Workload, o: OptionRecord) -> Iterator[st
     elif o.chosen and (o.shared_with or len(o.deployments) != 1 or w.deadline_h is not None):
         yield from _cost_is_that_of_the_plan(checked, o)
     if not o.chosen and (o.shared_with or len(o.deployments) > 1 or o.option == NOBODY):
-        yield "it is no way to serve a workload by itself"
+        yield "it is not a way to serve a workload by itself"
 
 
 def _the_api_serves_all(checked: Checked, w: Workload, o: OptionRecord) -> Iterator[str]:
@@ -79,25 +79,25 @@ def _the_api_serves_all(checked: Checked, w: Workload, o: OptionRecord) -> Itera
 def _cost_is_that_of_the_plan(checked: Checked, o: OptionRecord) -> Iterator[str]:
     """Of what is chosen and no option by itself: several deployments, a shared pool, work that waits."""
     pool = checked.plan.pool_of(o.workload)
-    told = next(w for w in checked.plan.workloads if w.name == o.workload)
+    planned = next(w for w in checked.plan.workloads if w.name == o.workload)
     peak = max(map(sum, zip(*(d.replicas_by_slot for d in pool.deployments), strict=True)), default=0)
-    yield from differs("cost_usd_per_month", o.cost_usd_per_month, told.cost_usd_per_month)
-    yield from differs("api_share_frac", o.api_share_frac, told.api_share_frac)
+    yield from differs("cost_usd_per_month", o.cost_usd_per_month, planned.cost_usd_per_month)
+    yield from differs("api_share_frac", o.api_share_frac, planned.api_share_frac)
     yield from is_not("peak_replicas", o.peak_replicas, peak)
 
 
 def _one_option_is_chosen(checked: Checked) -> Iterator[str]:
-    for told in checked.plan.workloads:
-        pool = checked.plan.pool_of(told.name)
-        others = tuple(name for name in pool.workloads if name != told.name)
+    for planned in checked.plan.workloads:
+        pool = checked.plan.pool_of(planned.name)
+        others = tuple(name for name in pool.workloads if name != planned.name)
         keys = " + ".join(d.deployment.key for d in pool.deployments)
-        used = keys or (f"api {told.api}" if told.api else NOBODY)
-        marked = [o for o in checked.plan.options if o.chosen and o.workload == told.name]
+        used = keys or (f"api {planned.api}" if planned.api else NOBODY)
+        marked = [o for o in checked.plan.options if o.chosen and o.workload == planned.name]
         by = tuple(d.deployment.key for d in pool.deployments)
-        right = (used, by, None if by else told.api, told.caching, others)
+        right = (used, by, None if by else planned.api, planned.caching, others)
         if [(o.option, o.deployments, o.api, o.caching, o.shared_with) for o in marked] != [right]:
             found = ", ".join(f"{o.option} with caching {o.caching}" for o in marked) or "none"
-            yield f"{told.name}: the option chosen is {used} with caching {told.caching}, but {found} is marked"
+            yield f"{planned.name}: the option chosen is {used} with caching {planned.caching}, but {found} is marked"
 
 
 def rejections_are_true(checked: Checked) -> Iterator[str]:

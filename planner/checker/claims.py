@@ -16,9 +16,10 @@ ROUNDING = 1e-3
 def claims_are_honest(checked: Checked) -> Iterator[str]:
     yield from _bound_and_status_agree(checked)
     yield from _range_is_around_the_plan(checked)
+    yield from _assumed_limits_are_those_of_the_case(checked)
     served = checked.plan.verified
     if served is not None and served.kept == bool(served.missed):
-        yield "what is said of serving it contradicts itself: promises are kept and missed"
+        yield "the result of serving it contradicts itself: promises are both kept and missed"
 
 
 def _bound_and_status_agree(checked: Checked) -> Iterator[str]:
@@ -36,11 +37,26 @@ def _bound_and_status_agree(checked: Checked) -> Iterator[str]:
 
 def _range_is_around_the_plan(checked: Checked) -> Iterator[str]:
     """Its ends come from searches that arithmetic cannot repeat."""
-    told, mid = checked.plan.if_throughput_is_off, checked.plan.objective_usd_per_month
-    if told.high_usd_per_month is not None and told.high_usd_per_month < mid * (1 - REL):
-        yield f"slower replicas cost {told.high_usd_per_month}, less than the plan itself"
-    if told.low_usd_per_month is not None and not 0 <= told.low_usd_per_month <= mid * (1 + REL):
-        yield f"faster replicas cost {told.low_usd_per_month}, more than the plan itself or less than nothing"
-    ends = (told.low_usd_per_month, told.high_usd_per_month)
+    costs, mid = checked.plan.if_throughput_is_off, checked.plan.objective_usd_per_month
+    if costs.high_usd_per_month is not None and costs.high_usd_per_month < mid * (1 - REL):
+        yield f"slower replicas cost {costs.high_usd_per_month}, less than the plan itself"
+    if costs.low_usd_per_month is not None and not 0 <= costs.low_usd_per_month <= mid * (1 + REL):
+        yield f"faster replicas cost {costs.low_usd_per_month}, more than the plan itself or less than nothing"
+    ends = (costs.low_usd_per_month, costs.high_usd_per_month)
     if any(part.what == "if_throughput_is_off" for part in checked.plan.left_out or ()) and ends != (None, None):
-        yield "the range of the cost is said to be left out, but is there"
+        yield "the range of the cost is marked as left out, but is there"
+
+
+def _assumed_limits_are_those_of_the_case(checked: Checked) -> Iterator[str]:
+    """What a plan without them costs comes from searches; without limits no plan costs more."""
+    found, plan = checked.plan.assumed_limits, checked.plan
+    if found is None:
+        return
+    assumed = {a.key for a in checked.case.assumptions}
+    for limit in found.limits:
+        keys = {f"workloads.{name}.{limit.key}" for name in limit.workloads} or {limit.key}
+        if not keys <= assumed:
+            yield f"{limit.key} is called an assumed limit, and the case does not say so"
+    least = min((limit.without_usd_per_month for limit in found.limits), default=plan.objective_usd_per_month)
+    if not found.without_usd_per_month <= min(least, plan.bound_usd_per_month) * (1 + REL):
+        yield f"without assumed limits it costs {found.without_usd_per_month}, no less than with them"

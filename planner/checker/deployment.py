@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from planner.candidates.replica import Replica
 from planner.case.case import PREFIX_AWARE, Case, Workload
+from planner.case.quality import quality_of
+from planner.case.start_up import start_s
 from planner.case.support import support_of
-from planner.case.weights import start_s
 from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families
 from planner.checker.figures import REL, differs
 from planner.checker.lengths import IGNORED_FRAC, longer_share
@@ -40,6 +41,9 @@ def _deployment_is_allowed(case: Case, members: list[Served], d: DeploymentDecis
         yield f"{replace(d.variant, gpus_per_replica=0)}: {support.reason}"
     if support.verdict == "unproven" and case.limits.unproven_forbidden:
         yield f"{replace(d.variant, gpus_per_replica=0)} is unproven, which is forbidden"
+    borrowed = any(quality_of(case, s.w, d.model, d.quantization).borrowed for s in members)
+    if support.verdict == "unproven" and case.limits.unproven_forbidden is None and borrowed:
+        yield f"{replace(d.variant, gpus_per_replica=0)} is unproven with a borrowed quality loss, which is not allowed"
     if d.gpus_per_replica not in SIZES or d.gpus_per_replica > offer.gpus:
         yield f"replicas of {d.gpus_per_replica} GPUs do not pack into boxes of {offer.gpus}"
     if d.gpus_per_replica > case.limits.max_gpus_per_replica:
@@ -59,7 +63,7 @@ def _deployment_is_allowed(case: Case, members: list[Served], d: DeploymentDecis
         by_quantization, measured = _loss_by_quantization(case, s.w, d)
         loss = choice.quality_loss_frac + by_quantization
         if s.w.unmeasured_forbidden and not measured:
-            yield f"nobody measured the quality of {d.model} in {d.quantization} as {s.w.name} asks"
+            yield f"the quality of {d.model} in {d.quantization} was not measured as {s.w.name} asks"
         if loss > s.w.max_quality_loss_frac + 1e-12:
             yield f"quality loss {loss:.2%} exceeds {s.w.max_quality_loss_frac:.2%}"
         yield from _data_may_go_there(case, s.w, d)
@@ -145,7 +149,7 @@ def _experts_are_shared(case: Case, members: list[Served], d: DeploymentDecision
     if len(members) > 1 and any(s.w.adapter_gb is not None for s in members):
         yield f"adapters are not served by {how}"
     if d.parallelism == "data" and any(s.seen.prefix_reuse is not None for s in members):
-        yield f"nobody knows what prompts find of each other by {how}"
+        yield f"it is not known how much prompts reuse of each other by {how}"
 
 
 def starts_in_time(case: Case, d: DeploymentRecord | DeploymentDecision) -> bool:
@@ -155,36 +159,36 @@ def starts_in_time(case: Case, d: DeploymentRecord | DeploymentDecision) -> bool
 
 def prefixes_are_found(case: Case, members: list[Served], d: DeploymentRecord, replica: Replica) -> Iterator[str]:
     """What is found follows from how long blocks stay, and they stay as long as the memory for them lasts."""
-    told = d.prefix_cache
-    if told is None:
+    cache = d.prefix_cache
+    if cache is None:
         return
-    if case.limits.routing != PREFIX_AWARE and told.spread_over < case.limits.min_replicas:
+    if case.limits.routing != PREFIX_AWARE and cache.spread_over < case.limits.min_replicas:
         yield "prefixes are found on replicas that a router blind to them does not choose"
-    for s, share in zip(members, told.found_fracs, strict=True):
-        yield from differs(f"the share of prompts of {s.w.name} that is found", share, _found_frac(s.seen, told))
+    for s, share in zip(members, cache.found_fracs, strict=True):
+        yield from differs(f"the share of prompts of {s.w.name} that is found", share, _found_frac(s.seen, cache))
     buckets = [b for s in members for b in s.w.buckets]
     rows = zip(replica.traffic.shares.tolist(), buckets, d.seconds_per_request, strict=True)
     served = [(share, b.input_tokens + b.output_tokens, u) for share, b, u in rows if u is not None]
     tokens, busy_s = sum(share * n for share, n, _ in served), sum(share * u for share, _, u in served)
-    if served and told.residence_s * told.load_frac * tokens / busy_s > told.cache_tokens * (1 + REL):
-        yield f"{told.cache_tokens:.0f} tokens of cache are full before prefixes have stayed {told.residence_s:.1f} s"
+    if served and cache.residence_s * cache.load_frac * tokens / busy_s > cache.cache_tokens * (1 + REL):
+        yield f"{cache.cache_tokens:.0f} tokens of cache are full before prefixes have stayed {cache.residence_s:.1f} s"
 
 
-def _found_frac(w: Workload, told: PrefixCacheRecord) -> float:
+def _found_frac(w: Workload, cache: PrefixCacheRecord) -> float:
     """Share of prompt tokens that are found, by the curve of the case."""
     prompts = sum(b.share_frac * b.input_tokens for b in w.buckets)
     prefixes = sum(b.share_frac * min(b.input_tokens, w.shared_prefix_tokens) for b in w.buckets)
     shared = w.prefix_hit_frac * prefixes / prompts
     if w.prefix_reuse is None:
         return shared
-    tokens, below, found = told.residence_s * w.prefix_reuse.tokens_per_s, (0.0, 0.0), 0.0
+    tokens, below, found = cache.residence_s * w.prefix_reuse.tokens_per_s, (0.0, 0.0), 0.0
     for point in w.prefix_reuse.points:
         size, share = point.cache_tokens, point.hit_frac
         if tokens <= size:
             found = below[1] + (share - below[1]) * (tokens - below[0]) / (size - below[0])
             break
         below, found = (size, share), share
-    reached = REACHED if told.spread_over == 1 else 1 / told.spread_over
+    reached = REACHED if cache.spread_over == 1 else 1 / cache.spread_over
     return shared + max(0.0, found - shared) * reached
 
 

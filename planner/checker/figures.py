@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
+import numpy as np
+
 MONTH_HOURS = 730.0
 REL = 1e-6
 """figures may differ by a millionth"""
@@ -102,3 +104,19 @@ def _is_number(x: Any) -> bool:
 
 def _shown(x: Any) -> str:
     return f"{x!r:.80}" if isinstance(x, dict | list) else str(x)
+
+
+def in_words(problems: Iterator[str]) -> list[str]:
+    """Each problem on a line of its own, and last of all that of a plan that cannot be worked out to the end."""
+    found: list[str] = []
+    try:
+        with np.errstate(all="ignore"):
+            for problem in problems:
+                found.append(_on_one_line(problem))
+    except Exception as error:  # what cannot be worked out again is refused, whatever the reason
+        found.append(_on_one_line(f"the plan cannot be worked out again: {type(error).__name__}: {error}"))
+    return found
+
+
+def _on_one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

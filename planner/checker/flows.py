@@ -31,8 +31,8 @@ def requests_go_where_they_may(checked: Checked, pool: PoolPlan, s: Served) -> I
 
 def _all_of_it_is_shared(s: Served) -> Iterator[str]:
     """A shared pool carries all of its workloads."""
-    told = s.decided
-    if told.api is not None or told.api_flows or told.shed_flows or told.deployment_flows or told.moves:
+    decided = s.decided
+    if decided.api is not None or decided.api_flows or decided.shed_flows or decided.deployment_flows or decided.moves:
         yield "it shares replicas, so all of its requests must go to them as they come"
 
 
@@ -44,18 +44,31 @@ def _the_api_may_serve(checked: Checked, s: Served) -> Iterator[str]:
         yield "requests go to an API although that is forbidden"
     if api not in checked.case.menu_apis:
         yield f"requests go to the API {api}, which is not on the menu"
+    yield from _the_api_sells_its_model(checked.case, s.w, api)
     yield from _the_api_is_large_enough(checked.case, s.w, api)
     yield from _the_api_holds_them(checked.case, s.w, api)
     if not s.decided.api_flows:
         yield f"no requests go to the API {api}, which it names"
 
 
+def _the_api_sells_its_model(case: Case, w: Workload, api: str) -> Iterator[str]:
+    """Where the menu has an API for its model's sake."""
+    if api in (case.same_model_apis or ()) and not _sells_what_it_lists(case, w, api):
+        yield f"requests go to {api}, which is on the menu for others: it sells no model that {w.name} lists"
+
+
+def _sells_what_it_lists(case: Case, w: Workload, api: str) -> bool:
+    """A model that loses more quality than is accepted is none of them."""
+    good_enough = {c.model for c in w.models if c.quality_loss_frac <= w.max_quality_loss_frac * (1 + REL)}
+    return any(sells(api, key, case.models[key]) for key in good_enough)
+
+
 def _the_api_is_large_enough(case: Case, w: Workload, api: str) -> Iterator[str]:
-    if not (w.smaller_apis_forbidden or case.limits.smaller_apis_forbidden):
+    if not (w.smaller_apis_forbidden or case.limits.smaller_apis_forbidden) or _sells_what_it_lists(case, w, api):
         return
     first = w.models[0].model
     asked, there = tier_of_model(case.models[first]), tier_of_api(api)
-    if there is not None and TIERS.index(there) < TIERS.index(asked) and not sells(api, first, case.models[first]):
+    if there is not None and TIERS.index(there) < TIERS.index(asked):
         yield f"requests go to {api}, a {there} model, although none smaller than {first} ({asked}) is allowed"
 
 
@@ -73,8 +86,8 @@ def _it_may_be_shed(s: Served) -> Iterator[str]:
 
 
 def _flows_are_demand(checked: Checked, s: Served) -> Iterator[str]:
-    told = (s.decided.api_flows, s.decided.shed_flows, *s.decided.deployment_flows)
-    flows = [checked.account.flow(s.w, flow).tolist() for flow in told]
+    ways = (s.decided.api_flows, s.decided.shed_flows, *s.decided.deployment_flows)
+    flows = [checked.account.flow(s.w, flow).tolist() for flow in ways]
     for t, demand in enumerate(s.demand.tolist()):
         for bucket, rate in enumerate(demand):
             parts = [flow[t][bucket] for flow in flows]

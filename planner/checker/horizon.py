@@ -11,13 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from planner.case.case import Case, Future, Scenario
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.prices import price_of
+from planner.case.quarters import block_name
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS
-from planner.checker import check_plan, in_words
 from planner.checker.claims import PROVED_GAP, ROUNDING
-from planner.checker.figures import MONTH_HOURS, REL, differs, is_not
+from planner.checker.figures import MONTH_HOURS, REL, differs, in_words, is_not
 from planner.checker.limits import commitments_leave_caps
+from planner.checker.one_block import block_problems
 from planner.checker.quarter_cases import (
     amendments_fit,
     as_amended,
@@ -28,24 +29,18 @@ from planner.checker.quarter_cases import (
     quarter_span,
 )
 from planner.plan.account import account_of
-from planner.plan.horizon.horizon_plan import HORIZON_FORMAT, HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.horizon.horizon_plan import HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.plan import PLAN_FORMAT
 
 SHORT_MONTHS = 12
 """terms up to this are worth their price after the horizon"""
 
 
-def check_horizon(data: Any, screened: bool = False) -> list[str]:
-    """Everything that is wrong with the plan of a horizon, in words; whatever is given, never an exception.
-
-    As `check_plan`, it screens the menu of every quarter again unless that was just done.
-    """
-    return in_words(_problems(data, screened))
-
-
-def _problems(data: Any, screened: bool = False) -> Iterator[str]:
-    format_ = data.get("format") if isinstance(data, dict) else data
-    if format_ != HORIZON_FORMAT:
-        yield f"expected a plan of format '{HORIZON_FORMAT}', got {format_!r:.60}"
+def horizon_problems(data: Any, screened: bool = False) -> Iterator[str]:
+    """Everything that is wrong with the plan of a horizon, in words."""
+    format_ = data.get("format")
+    if format_ != PLAN_FORMAT:
+        yield f"expected a plan of format '{PLAN_FORMAT}', got {format_!r:.60}"
         return
     try:
         horizon = HorizonPlan.model_validate_json(json.dumps(data, allow_nan=False))
@@ -76,7 +71,7 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
     names = {s.name for s in future.scenarios}
     for c in horizon.commitments:
         if c.quarter >= future.quarters or (c.scenario is not None and c.scenario not in names):
-            yield f"{c.offer}, {c.term}: signed in a quarter or scenario that is none"
+            yield f"{c.offer}, {c.term}: signed in a quarter or scenario that does not exist"
         elif (c.quarter == 0) != (c.scenario is None):
             yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
         case = _case_when_signed(horizon, future, c)
@@ -94,10 +89,10 @@ def _case_when_signed(horizon: HorizonPlan, future: Future, c: SignedCommitment)
 def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[str]:
     yield from _commitments_are_true(horizon, future)
     for q in horizon.quarters:
-        where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario is not None else "")
+        where = block_name(q.quarter, q.scenario)
         mine = [s for s in future.scenarios if q.scenario in (None, s.name)]
         signed = [c for c in horizon.commitments if c.scenario in (None, q.scenario)]
-        problems = check_plan(q.plan.as_json(), screened)
+        problems = in_words(block_problems(q.plan.as_json(), screened))
         if q.plan.commitments:
             problems.append("it signs commitments of its own")
         problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
@@ -164,22 +159,22 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
     yield from differs("held_usd", horizon.held_usd, held)
     expected = 0.0
     come_to: dict[str, float] = {}
-    for s, told in zip(future.scenarios, horizon.scenarios, strict=True):
+    for s, result in zip(future.scenarios, horizon.scenarios, strict=True):
         by_quarter, penalties = [], 0.0
         for q in range(future.quarters):
             usd, penalty = _quarter_usd(horizon, future, q, s)
             by_quarter.append(usd)
             penalties += penalty
         for q, usd in enumerate(by_quarter):
-            yield from differs(f"{s.name}: what quarter {q + 1} costs", told.by_quarter_usd[q], usd)
-        yield from differs(f"{s.name}: cost_usd", told.cost_usd, sum(by_quarter) + held)
-        yield from differs(f"{s.name}: penalty_usd", told.penalty_usd, penalties)
+            yield from differs(f"{s.name}: what quarter {q + 1} costs", result.by_quarter_usd[q], usd)
+        yield from differs(f"{s.name}: cost_usd", result.cost_usd, sum(by_quarter) + held)
+        yield from differs(f"{s.name}: penalty_usd", result.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
         come_to[s.name] = sum(by_quarter) + penalties + lost
-        yield from differs(f"{s.name}: counted_usd", told.counted_usd, come_to[s.name])
-        yield from _regret_is_true(told, come_to[s.name])
-        if len(future.scenarios) == 1 and told.if_known_usd is not None:
-            yield from differs(f"{s.name}: if_known_usd of the only scenario", told.if_known_usd, come_to[s.name])
+        yield from differs(f"{s.name}: counted_usd", result.counted_usd, come_to[s.name])
+        yield from _regret_is_true(result, come_to[s.name])
+        if len(future.scenarios) == 1 and result.if_known_usd is not None:
+            yield from differs(f"{s.name}: if_known_usd of the only scenario", result.if_known_usd, come_to[s.name])
         expected += s.probability_frac * (sum(by_quarter) + held)
     yield from differs("expected_cost_usd", horizon.expected_cost_usd, expected)
     yield from _measure_is_true(horizon, future, come_to)
@@ -192,7 +187,7 @@ def _measure_is_true(horizon: HorizonPlan, future: Future, come_to: dict[str, fl
     most = max(come_to.values())
     named = come_to.get(horizon.worst_scenario)
     if named is None:
-        yield f"the worst scenario is said to be {horizon.worst_scenario}, which is none"
+        yield f"the worst scenario is given as {horizon.worst_scenario}, which is not a scenario"
     elif named < most * (1 - REL):
         worst = max(come_to, key=lambda name: come_to[name])
         yield f"the worst scenario is {worst} with ${most:,.2f}, not {horizon.worst_scenario} with ${named:,.2f}"
@@ -215,26 +210,26 @@ def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario
     return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER for c in in_force), penalty
 
 
-def _regret_is_true(told: ScenarioResult, comes_to: float) -> Iterator[str]:
-    if told.if_known_usd is None:
-        if told.regret_usd is not None:
-            yield f"{told.name}: there is no plan that had known, but a regret"
+def _regret_is_true(result: ScenarioResult, comes_to: float) -> Iterator[str]:
+    if result.if_known_usd is None:
+        if result.regret_usd is not None:
+            yield f"{result.name}: there is a regret, but no plan with foresight"
         return
-    yield from differs(f"{told.name}: regret_usd", told.regret_usd, comes_to - told.if_known_usd, of=comes_to)
-    if (told.regret_usd or 0.0) < -REL * comes_to:
-        yield f"{told.name}: the plan that had known comes to more than this one"
-    bound = told.if_known_bound_usd
+    yield from differs(f"{result.name}: regret_usd", result.regret_usd, comes_to - result.if_known_usd, of=comes_to)
+    if (result.regret_usd or 0.0) < -REL * comes_to:
+        yield f"{result.name}: the plan with foresight costs more than this one"
+    bound = result.if_known_bound_usd
     if bound is None:
-        yield f"{told.name}: a plan that had known has no bound"
-    elif bound > min(told.if_known_usd, comes_to) * (1 + REL):
-        yield f"{told.name}: a plan comes to less than the bound of plans that had known"
+        yield f"{result.name}: a plan with foresight has no bound"
+    elif bound > min(result.if_known_usd, comes_to) * (1 + REL):
+        yield f"{result.name}: a plan costs less than the bound of plans with foresight"
 
 
 def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
     """No plan is below its bound, and what is called optimal is proved."""
     counted, bound = horizon.counted_usd, horizon.bound_usd
     if bound > counted * (1 + REL):
-        yield f"the plan comes to ${counted:,.2f}, less than its bound of ${bound:,.2f}"
+        yield f"the plan costs ${counted:,.2f}, less than its bound of ${bound:,.2f}"
     gap = max(0.0, (counted - bound) / counted) if counted > 0 else 0.0
     yield from differs("gap_frac", horizon.gap_frac, gap)
     if horizon.status == "optimal" and gap > PROVED_GAP * (1 + ROUNDING):
@@ -243,11 +238,11 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
         yield f"the plan is called {horizon.status}, but its bound proves it optimal"
     middle = horizon.middle
     if middle is not None and middle.counted_usd is not None and middle.counted_usd < bound * (1 - REL):
-        yield "signing for the middle scenario comes to less than the bound"
+        yield "committing for the middle scenario costs less than the bound"
     if middle is not None and middle.scenario != _middle(horizon):
         yield f"the middle scenario is {_middle(horizon)}, not {middle.scenario}"
     if horizon.long_terms_would_save_usd is not None and horizon.long_terms_would_save_usd < 0:
-        yield "long terms are said to save less than nothing"
+        yield "long terms would save a negative amount"
     yield from _curve_goes_through_the_plan(horizon)
 
 

@@ -99,7 +99,7 @@ def _vendors_are_paid_no_more_than_allowed(checked: Checked) -> Iterator[str]:
         for month in range(checked.account.months):
             usd = checked.account.money.vendor_usd_of_month((kind, name), month)
             if usd > left * (1 + REL) + REL:
-                paid = f"is paid ${usd:,.2f} besides what is held, ${left:,.2f} allowed"
+                paid = f"is paid ${usd:,.2f} in addition to what is held, ${left:,.2f} allowed"
                 yield f"month {month + 1}: the {kind} {name} {paid}"
 
 

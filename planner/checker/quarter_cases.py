@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from planner.case.case import OWNED, Case, Future, Holding, Scenario, Workload
-from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS
 from planner.checker.figures import MONTH_HOURS, differs, is_not
 from planner.plan.horizon.horizon_plan import SignedCommitment

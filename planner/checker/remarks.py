@@ -29,7 +29,7 @@ class Remark(Strict):
 
 OF_A_QUARTER = "quarters.*.plan."
 """where the plans of the quarters of a horizon stand"""
-SEARCHED = "found by a search of its own"
+SEARCHED = "found by a separate search"
 WRITTEN = "known only to what wrote the plan"
 BOUND = Remark(
     what="bound, gap and status",
@@ -38,7 +38,7 @@ BOUND = Remark(
     read_by="max_gap",
 )
 REGRET = Remark(
-    what="regret, and plans that had known the scenario",
+    what="regret, and plans with foresight",
     why=SEARCHED,
     figures=("scenarios.*.if_known_usd", "scenarios.*.if_known_bound_usd", "scenarios.*.regret_usd"),
     read_by="max_regret",
@@ -59,6 +59,8 @@ REMARKS = (
         why=SEARCHED,
         figures=("if_throughput_is_off.low_usd_per_month", "if_throughput_is_off.high_usd_per_month"),
     ),
+    Remark(what="cost without assumed limits", why=SEARCHED, figures=("assumed_limits.**",)),
+    Remark(what="the simplest plan of about this cost", why=SEARCHED, figures=("simpler.**",)),
     Remark(what="waterfall", why=SEARCHED, figures=("studies.waterfall.**",)),
     Remark(what="break-even", why=SEARCHED, figures=("studies.break_even.**",)),
     Remark(
@@ -67,11 +69,17 @@ REMARKS = (
         figures=("studies.providers.*", "studies.providers.*.prices.**"),
     ),
     Remark(what="other points of the commitment curve", why=SEARCHED, figures=("curve.**",)),
-    Remark(what="signing for the middle scenario", why=SEARCHED, figures=("middle.**",)),
+    Remark(what="committing for the middle scenario", why=SEARCHED, figures=("middle.**",)),
     Remark(what="savings by long terms over the horizon", why=SEARCHED, figures=("long_terms_would_save_usd",)),
+    Remark(what="result of serving a sample", why="'fleetplan verify' serves the plan", figures=("sampled.**",)),
+    Remark(
+        what="the controller that was tuned, and what it showed",
+        why="'fleetplan verify --autoscaler plan' serves it again",
+        figures=("operation.**",),
+    ),
     Remark(what="result of serving the plan", why="'fleetplan verify' serves it again", figures=("verified.**",)),
     Remark(what="how the proof was found", why=WRITTEN, figures=("proof.**",)),
-    Remark(what="what was left out", why=WRITTEN, figures=("left_out.**",)),
+    Remark(what="which parts were left out", why=WRITTEN, figures=("left_out.**",)),
     Remark(what="notes on the horizon", why=WRITTEN, figures=("notes.**",)),
     Remark(what="version of fleetplan", why=WRITTEN, figures=("fleetplan_version",)),
 )

@@ -111,14 +111,14 @@ def _load_factor(checked: Checked, pool: PoolPlan, record: DeploymentRecord, t: 
 
 
 def _deployment_serves(checked: Checked, pool: PoolPlan, members: list[Served], k: int) -> Iterator[str]:
-    told, replica = pool.deployments[k], checked.account.replica(pool, k)
-    if not any(told.replicas_by_slot):
+    planned, replica = pool.deployments[k], checked.account.replica(pool, k)
+    if not any(planned.replicas_by_slot):
         yield "it has a deployment without replicas"
         return
-    yield from promises_hold(members, told.deployment)
-    yield from prefixes_are_found(checked.case, members, told.deployment, replica)
+    yield from promises_hold(members, planned.deployment)
+    yield from prefixes_are_found(checked.case, members, planned.deployment, replica)
     yield from _no_length_is_left(checked, pool, k)
-    yield from _replicas_are_enough(checked, pool, members, k, staffed(checked, pool, k), told.load_by_slot)
+    yield from _replicas_are_enough(checked, pool, members, k, staffed(checked, pool, k), planned.load_by_slot)
 
 
 def busy(rates: Sequence[float], seconds_per_request: Sequence[float | None]) -> float:
@@ -140,9 +140,9 @@ def _no_length_is_left(checked: Checked, pool: PoolPlan, k: int) -> Iterator[str
 def _replicas_are_enough(
     checked: Checked, pool: PoolPlan, members: list[Served], k: int, how: Staffed, load: Sequence[float]
 ) -> Iterator[str]:
-    told = pool.deployments[k]
-    seconds = told.deployment.seconds_per_request
-    for t, (replicas, firm) in enumerate(zip(told.replicas_by_slot, told.firm_replicas_by_slot, strict=True)):
+    planned = pool.deployments[k]
+    seconds = planned.deployment.seconds_per_request
+    for t, (replicas, firm) in enumerate(zip(planned.replicas_by_slot, planned.firm_replicas_by_slot, strict=True)):
         rule = how.rules[t]
         needed, _ = rule.needed(load[t])
         if replicas < needed:

@@ -94,15 +94,15 @@ class Rule:
 
     def most_load(self, replicas: int) -> float:
         """The mean load of each of so many that TTFT allows."""
-        lone, told = self.max_utilization, self.routing
-        if told is None or lone >= 1:
+        lone, routing = self.max_utilization, self.routing
+        if routing is None or lone >= 1:
             return lone
-        root = math.sqrt(told.prompt_share_frac)
-        limits = [(1 - (1 - root * lone) / math.pow(replicas, told.exponent)) / root]
-        bursts = self.arrival_scv / replicas if told.exponent else self.arrival_scv
+        root = math.sqrt(routing.prompt_share_frac)
+        limits = [(1 - (1 - root * lone) / math.pow(replicas, routing.exponent)) / root]
+        bursts = self.arrival_scv / replicas if routing.exponent else self.arrival_scv
         if bursts > BURSTS:
-            apart = told.burst_room_frac * math.gamma(1 + 1 / bursts)
-            limits.append(bursts * apart**bursts / told.prompt_share_frac)
+            apart = routing.burst_room_frac * math.gamma(1 + 1 / bursts)
+            limits.append(bursts * apart**bursts / routing.prompt_share_frac)
         return min(1.0, CAUTION * min(limits))
 
     def _suffice(self, replicas: int, load: float, but: float) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.prices import HELD, price_of
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.checker.figures import differs
 from planner.plan.plan import PLAN_FORMAT, DeploymentPlan, FleetLine, Flow, Plan, WorkloadPlan
 
@@ -45,8 +45,8 @@ def names_and_lengths_fit(plan: Plan) -> Iterator[str]:
     for line in plan.fleet:
         yield from _line_is_known(plan, line)
     yield from _pools_are_known(plan)
-    for workload, told in zip(case.workloads, plan.workloads, strict=True):
-        for problem in _workload_is_known(plan, told, len(workload.buckets)):
+    for workload, planned in zip(case.workloads, plan.workloads, strict=True):
+        for problem in _workload_is_known(plan, planned, len(workload.buckets)):
             yield f"{workload.name}: {problem}"
 
 
@@ -81,9 +81,9 @@ def _pools_are_known(plan: Plan) -> Iterator[str]:
     keys_of_pools = [pool.key for pool in plan.pools]
     for key in sorted({key for key in keys_of_pools if keys_of_pools.count(key) > 1}):
         yield f"{key}: a key of several pools"
-    for told in plan.workloads:
-        if told.pool != plan.pool_of(told.name).key:
-            yield f"{told.name}: its pool is {plan.pool_of(told.name).key}, not {told.pool}"
+    for planned in plan.workloads:
+        if planned.pool != plan.pool_of(planned.name).key:
+            yield f"{planned.name}: its pool is {plan.pool_of(planned.name).key}, not {planned.pool}"
     for pool in plan.pools:
         buckets = sum(len(w.buckets) for w in plan.case.workloads if w.name in pool.workloads)
         keys = [d.deployment.key for d in pool.deployments]
@@ -94,21 +94,21 @@ def _pools_are_known(plan: Plan) -> Iterator[str]:
                 yield f"{pool.key}: {problem}"
 
 
-def _workload_is_known(plan: Plan, told: WorkloadPlan, buckets: int) -> Iterator[str]:
+def _workload_is_known(plan: Plan, planned: WorkloadPlan, buckets: int) -> Iterator[str]:
     slots = range(len(plan.slots))
-    for what, flows in (("API flows", told.api_flows), ("shed flows", told.shed_flows),
-                        *(("deployment flows", flows) for flows in told.deployment_flows)):  # fmt: skip
+    for what, flows in (("API flows", planned.api_flows), ("shed flows", planned.shed_flows),
+                        *(("deployment flows", flows) for flows in planned.deployment_flows)):  # fmt: skip
         yield from _flows_fit(what, flows, slots, buckets)
-    if any(m.from_slot not in slots or m.to_slot not in slots for m in told.moves):
+    if any(m.from_slot not in slots or m.to_slot not in slots for m in planned.moves):
         yield "requests wait from or until a slot that is none of the plan"
-    others = max(0, len(plan.pool_of(told.name).deployments) - 1)
-    if len(told.deployment_flows) != others:
-        yield f"it has flows to {len(told.deployment_flows)} more deployments, its pool has {others}"
-    if told.api is None:
-        if told.api_flows:
+    others = max(0, len(plan.pool_of(planned.name).deployments) - 1)
+    if len(planned.deployment_flows) != others:
+        yield f"it has flows to {len(planned.deployment_flows)} more deployments, its pool has {others}"
+    if planned.api is None:
+        if planned.api_flows:
             yield "requests go to an API that is not named"
-    elif told.api not in plan.case.apis:
-        yield f"the case has no API {told.api}"
+    elif planned.api not in plan.case.apis:
+        yield f"the case has no API {planned.api}"
 
 
 def _flows_fit(what: str, flows: tuple[Flow, ...], slots: range, buckets: int) -> Iterator[str]:
@@ -119,11 +119,11 @@ def _flows_fit(what: str, flows: tuple[Flow, ...], slots: range, buckets: int) -
         yield f"its {what} do not have one rate for each request length"
 
 
-def _deployment_is_known(plan: Plan, told: DeploymentPlan, buckets: int) -> Iterator[str]:
-    case, d = plan.case, told.deployment
+def _deployment_is_known(plan: Plan, planned: DeploymentPlan, buckets: int) -> Iterator[str]:
+    case, d = plan.case, planned.deployment
     for what in ("replicas_by_slot", "firm_replicas_by_slot", "load_by_slot"):
-        if len(getattr(told, what)) != len(plan.slots):
-            yield f"{what} has {len(getattr(told, what))} entries for {len(plan.slots)} slots"
+        if len(getattr(planned, what)) != len(plan.slots):
+            yield f"{what} has {len(getattr(planned, what))} entries for {len(plan.slots)} slots"
     if d.model not in case.models:
         yield f"the case has no model {d.model}"
     if d.quantization not in case.quantizations:

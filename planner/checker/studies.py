@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from planner.case.costs import request_usd
+from planner.case.apis import request_usd
 from planner.checker.checked import Checked
 from planner.checker.figures import REL, differs, is_not
+from planner.levers import FIRST_STEP, FOOTNOTE, LAST_STEP, STEPS
 from planner.plan.account.other_demand import MULTIPLES, other_demand
 from planner.plan.study_records import (
     BreakEven,
@@ -21,19 +22,10 @@ from planner.plan.study_records import (
     Waterfall,
 )
 
-FIRST_STEPS = ("one-gpu-type", "naive", "everything")
+FIRST_STEPS = (FIRST_STEP, FOOTNOTE, LAST_STEP)
 """older plans begin with a naive fleet"""
-STEPS = (
-    "one-gpu-type",
-    "naive",
-    "batching",
-    "right-sizing",
-    "quantization",
-    "caching",
-    "purchase",
-    "tenancy",
-    "everything",
-)
+ORDER = (FIRST_STEP, FOOTNOTE, "batching", *(step.key for step in STEPS))
+"""batching is a step of older plans"""
 PLANNED = ("optimal", "within-gap", "feasible", "interrupted")
 NOT_PLANNED = ("infeasible", "not-found")
 SELF_HOSTED, API = "self-hosted", "api"
@@ -44,47 +36,47 @@ EQUAL = 1e-9
 
 
 def studies_hold(checked: Checked) -> Iterator[str]:
-    found: Studies | None = checked.plan.studies
-    if found is None:
+    studies: Studies | None = checked.plan.studies
+    if studies is None:
         return
-    if found.waterfall is None and found.break_even is None and not (found.providers or found.demand):
+    if studies.waterfall is None and studies.break_even is None and not (studies.providers or studies.demand):
         yield "it has studies, but none of them is there"
-    if found.waterfall is not None:
-        for problem in _waterfall_holds(checked, found.waterfall):
+    if studies.waterfall is not None:
+        for problem in _waterfall_holds(checked, studies.waterfall):
             yield f"the waterfall: {problem}"
-    if found.break_even is not None:
-        for problem in _break_even_holds(checked, found.break_even):
+    if studies.break_even is not None:
+        for problem in _break_even_holds(checked, studies.break_even):
             yield f"the break-even: {problem}"
-    for problem in _providers_hold(checked, found.providers):
+    for problem in _providers_hold(checked, studies.providers):
         yield f"the providers: {problem}"
-    for problem in _demand_holds(checked, found.demand):
+    for problem in _demand_holds(checked, studies.demand):
         yield f"other demand: {problem}"
 
 
 # -- the waterfall ----------------------------------------------------------------------------------------------
 
 
-def _waterfall_holds(checked: Checked, told: Waterfall) -> Iterator[str]:
-    keys = [step.key for step in told.steps]
-    if keys != sorted(set(keys), key=lambda k: STEPS.index(k) if k in STEPS else -1) or keys[-1:] != ["everything"]:
+def _waterfall_holds(checked: Checked, waterfall: Waterfall) -> Iterator[str]:
+    keys = [step.key for step in waterfall.steps]
+    if keys != sorted(set(keys), key=lambda k: ORDER.index(k) if k in ORDER else -1) or keys[-1:] != [LAST_STEP]:
         yield f"its steps are {', '.join(keys)}"
         return
     if keys[0] not in FIRST_STEPS:
         yield "it does not begin with a fleet of one GPU type"
-    if told.naive is not None:
-        yield from is_not("the key of the naive fleet", told.naive.key, "naive")
-        for problem in _step_holds(checked, told.naive, None):
+    if waterfall.naive is not None:
+        yield from is_not("the key of the naive fleet", waterfall.naive.key, FOOTNOTE)
+        for problem in _step_holds(checked, waterfall.naive, None):
             yield f"naive: {problem}"
     before: StepRecord | None = None
-    for step in told.steps:
+    for step in waterfall.steps:
         for problem in _step_holds(checked, step, before):
             yield f"{step.key}: {problem}"
         before = step if step.cost_usd_per_month is not None else before
-    yield from _last_step_is_the_plan(checked, told.steps[-1])
-    costs = [s.cost_usd_per_month for s in told.steps if s.cost_usd_per_month is not None]
+    yield from _last_step_is_the_plan(checked, waterfall.steps[-1])
+    costs = [s.cost_usd_per_month for s in waterfall.steps if s.cost_usd_per_month is not None]
     saves = costs[0] - costs[-1]
-    yield from differs("saves_usd_per_month", told.saves_usd_per_month, saves, of=costs[0])
-    yield from differs("saves_frac", told.saves_frac, saves / costs[0] if costs[0] else 0.0)
+    yield from differs("saves_usd_per_month", waterfall.saves_usd_per_month, saves, of=costs[0])
+    yield from differs("saves_frac", waterfall.saves_frac, saves / costs[0] if costs[0] else 0.0)
 
 
 def _step_holds(checked: Checked, step: StepRecord, before: StepRecord | None) -> Iterator[str]:
@@ -98,7 +90,7 @@ def _step_holds(checked: Checked, step: StepRecord, before: StepRecord | None) -
         yield f"it has a cost and the status {step.status}"
     if bound is None or not 0 <= bound <= cost * (1 + REL):
         yield f"the bound {bound} lies outside 0 and the cost {cost}"
-    if step.key != "everything":
+    if step.key != LAST_STEP:
         tokens = sum(n * each for n, each in _all_tokens(checked))
         yield from differs("usd_per_1m_tokens", step.usd_per_1m_tokens, 1e6 * cost / tokens if tokens else 0.0)
     usd = before.cost_usd_per_month if before is not None else None
@@ -106,7 +98,7 @@ def _step_holds(checked: Checked, step: StepRecord, before: StepRecord | None) -
     frac = None if saves is None or usd is None else saves / usd if usd else 0.0
     yield from differs("saves_usd_per_month", step.saves_usd_per_month, saves, of=max(cost, usd or 0.0))
     yield from differs("saves_frac", step.saves_frac, frac)
-    if saves is not None and saves < -REL * cost and step.key != "everything":
+    if saves is not None and saves < -REL * cost and step.key != LAST_STEP:
         yield f"it costs ${cost:,.2f}, more than the step before"
 
 
@@ -131,13 +123,13 @@ def _all_tokens(checked: Checked) -> Iterator[tuple[float, float]]:
 # -- the break-even ---------------------------------------------------------------------------------------------
 
 
-def _break_even_holds(checked: Checked, told: BreakEven) -> Iterator[str]:
+def _break_even_holds(checked: Checked, curve: BreakEven) -> Iterator[str]:
     case = checked.case
     api = case.apis[case.baseline]
-    yield from is_not("the provider", told.provider, api.provider)
-    yield from is_not("the model", told.model, api.model)
-    yield from differs("engineers_usd_per_month", told.engineers_usd_per_month, case.engineers_usd_per_month)
-    multiples = [p.multiple for p in told.points]
+    yield from is_not("the provider", curve.provider, api.provider)
+    yield from is_not("the model", curve.model, api.model)
+    yield from differs("engineers_usd_per_month", curve.engineers_usd_per_month, case.engineers_usd_per_month)
+    multiples = [p.multiple for p in curve.points]
     if multiples != sorted(set(multiples)) or 1.0 not in multiples or min(multiples) <= 0:
         yield "its volumes do not rise, or the demand of the case is none of them"
         return
@@ -149,13 +141,13 @@ def _break_even_holds(checked: Checked, told: BreakEven) -> Iterator[str]:
     )
     named = {case.apis[w.baseline or case.baseline].provider for w in case.workloads}
     fixed = sum((case.limits.vendor_usd_per_month or {}).get(f"api {name}", 0.0) for name in named)
-    for p in told.points:
+    for p in curve.points:
         for problem in _point_holds(checked, p, tokens, usd * p.multiple + fixed):
             yield f"at {p.multiple:g} times the volume: {problem}"
-    for way, worth, crossings in (("self_hosted", 0.0, told.crossings), ("mixed", MIXED_SAVES_FRAC,
-                                                                         told.mixed_crossings)):  # fmt: skip
-        yield from _costs_do_not_fall(told.points, way)
-        yield from _crossings_hold(told.points, way, worth, crossings, tokens, (usd, fixed))
+    for way, worth, crossings in (("self_hosted", 0.0, curve.crossings), ("mixed", MIXED_SAVES_FRAC,
+                                                                         curve.mixed_crossings)):  # fmt: skip
+        yield from _costs_do_not_fall(curve.points, way)
+        yield from _crossings_hold(curve.points, way, worth, crossings, tokens, (usd, fixed))
 
 
 def _point_holds(checked: Checked, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:
@@ -188,7 +180,7 @@ def _crossings_hold(
     points: tuple[VolumePoint, ...],
     way: str,
     worth: float,
-    told: tuple[Crossing, ...],
+    crossings: tuple[Crossing, ...],
     tokens: float,
     bill: tuple[float, float],
 ) -> Iterator[str]:
@@ -196,9 +188,9 @@ def _crossings_hold(
     usd, fixed = bill
     known = [(p.multiple, cheaper) for p in points if (cheaper := _cheaper(p, way, worth)) is not None]
     changes = [((a, b), now) for (a, was), (b, now) in pairwise(known) if was != now]
-    if [(c.between_multiples, c.cheaper_from_here) for c in told] != changes:
+    if [(c.between_multiples, c.cheaper_from_here) for c in crossings] != changes:
         yield f"the crossings of the {way} plan are not where its costs cross the API bill"
-    for c in told:
+    for c in crossings:
         low, high = c.between_multiples
         if not low <= c.multiple * (1 + EQUAL) or not c.multiple <= high * (1 + EQUAL):
             yield f"a crossing at {c.multiple:g} lies outside {low:g} and {high:g}"
@@ -224,26 +216,26 @@ def _bound(p: VolumePoint, way: str) -> float | None:
 # -- the providers ----------------------------------------------------------------------------------------------
 
 
-def _providers_hold(checked: Checked, told: tuple[ProviderBill, ...]) -> Iterator[str]:
-    if not told:
+def _providers_hold(checked: Checked, bills: tuple[ProviderBill, ...]) -> Iterator[str]:
+    if not bills:
         return
     case = checked.case
-    roles = [b.role for b in told]
+    roles = [b.role for b in bills]
     compared = [name for name in case.compare_with or () if name != case.baseline]
     if roles[0] != "baseline" or roles.count("baseline") != 1 or roles.count("compared") != len(compared):
         yield "they are not the baseline, then those that the case compares with"
         return
     if all(w.baseline in (None, case.baseline) for w in case.workloads):
         of_plan = checked.plan.baseline.cost_usd_per_month
-        yield from differs("the bill of the baseline", told[0].cost_usd_per_month, of_plan)
+        yield from differs("the bill of the baseline", bills[0].cost_usd_per_month, of_plan)
     listed = {"baseline": [case.apis[case.baseline]], "compared": [case.apis[name] for name in compared]}
-    for b in told:
+    for b in bills:
         for problem in _bill_holds(checked, b):
             yield f"{b.provider} {b.model}: {problem}"
         if b.role in listed and b.prices not in listed[b.role]:
             yield f"{b.provider} {b.model}: its prices are not those of the case"
         if b.role not in listed and b.prices.max_context_tokens is not None:
-            yield f"{b.provider} {b.model}: nobody knows its context"
+            yield f"{b.provider} {b.model}: its context is not known"
 
 
 def _bill_holds(checked: Checked, b: ProviderBill) -> Iterator[str]:
@@ -274,13 +266,13 @@ def _bill_holds(checked: Checked, b: ProviderBill) -> Iterator[str]:
 # -- other demand -----------------------------------------------------------------------------------------------
 
 
-def _demand_holds(checked: Checked, told: tuple[DemandPoint, ...]) -> Iterator[str]:
+def _demand_holds(checked: Checked, points: tuple[DemandPoint, ...]) -> Iterator[str]:
     """What is signed stays, and the rest follows the demand."""
-    multiples = [p.multiple for p in told]
-    if told and tuple(multiples) != MULTIPLES:
+    multiples = [p.multiple for p in points]
+    if points and tuple(multiples) != MULTIPLES:
         yield f"its multiples of the demand are {multiples}, not {list(MULTIPLES)}"
         return
-    for p, true in zip(told, other_demand(checked.plan, account=checked.account) if told else (), strict=True):
+    for p, true in zip(points, other_demand(checked.plan, account=checked.account) if points else (), strict=True):
         at = f"at {p.multiple:g} times the demand"
         yield from differs(f"cost_usd_per_month {at}", p.cost_usd_per_month, true.cost_usd_per_month)
         yield from differs(f"usd_per_1m_tokens {at}", p.usd_per_1m_tokens, true.usd_per_1m_tokens)

@@ -6,8 +6,8 @@ the end of the search or of --time-limit, and no proof that there is none, 5 a p
 when the plan is served, 7 planned, but not served as asked (verify, plan --verify), 130 interrupted (the best plan is
 written).
 
-Nothing is imported here but what every Python process has already: a Ctrl-C from the first moment on ends in `main`,
-and no module is looked for in the working folder before `main` has taken it off the path.
+Nothing is imported here but what every Python process has already: the command is forked from a small process, and no
+module is looked for in the working folder before it is off the path.
 """
 
 from __future__ import annotations
@@ -15,69 +15,60 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-INTERRUPTED = "interrupted before there was a result"
 
 
 def main() -> None:
-    """Run the command and exit."""
-    import atexit
+    """Run the command, watched by a process that outlives it, and exit."""
+    from planner.cli.guard import guarded
 
-    atexit.register(_hear_no_more)
+    sys.exit(guarded(run, finish))
+
+
+def run() -> int:
+    """Run the command in this process."""
     path = sys.path[:]
     try:
-        code = _command()()
+        leave_out_the_working_folder()
+        from planner.cli.guard import INTERRUPTED, SAID, join_the_outer_process
+
+        join_the_outer_process()
+        from planner.cli import command
+
+        return command.run()
     except KeyboardInterrupt:
-        code = say(INTERRUPTED, 130)
+        return say(*SAID[INTERRUPTED])
     finally:
         sys.path[:] = path
-    sys.exit(code)
+
+
+def finish(kept: bytes, reason: str) -> int:
+    """Put out what there is of a command that has not ended by itself, and say why that is all."""
+    leave_out_the_working_folder()
+    from planner.cli.guard import INTERRUPTED, OUT_OF_TIME, SAID
+    from solvers.backends.scratch import clear
+
+    clear()
+    if not kept:
+        return say(*SAID[reason])
+    from planner.cli.command import put_out
+
+    if reason in (INTERRUPTED, OUT_OF_TIME):
+        return put_out(kept, reason)
+    put_out(kept, INTERRUPTED)
+    return say(*SAID[reason])
 
 
 def say(message: str, code: int) -> int:
     """Tell the user why the command ends, if stderr can be written, and return the exit code."""
-    try:  # contextlib would be one import more before a Ctrl-C is heard
+    try:
         print(message, file=sys.stderr)
     except OSError:
         return code
     return code
 
 
-def _command() -> Callable[[], int]:
-    _leave_out_the_working_folder()
-    import signal
-
-    as_usual = (signal.default_int_handler, signal.SIG_DFL)
-    heard = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) in as_usual]
-    for number in heard:
-        # Modules may swallow a KeyboardInterrupt while they are imported, or make another error of it.
-        signal.signal(number, lambda number, frame: _exit_at_once())
-    try:
-        from planner.cli.command import run
-    finally:
-        for number in heard:
-            signal.signal(number, signal.default_int_handler)
-    return run
-
-
-def _hear_no_more() -> None:
-    """A second Ctrl-C while the interpreter ends must not change the exit code, or leave temporary files behind."""
-    import signal
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _exit_at_once() -> None:
-    os.write(2, f"{INTERRUPTED}\n".encode())
-    os._exit(130)
-
-
-def _leave_out_the_working_folder() -> None:
+def leave_out_the_working_folder() -> None:
     """Take it off the path, unless fleetplan itself is there: files beside a demand file are not our code."""
     try:
         here = os.path.realpath(os.curdir)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 from planner.cli import (
     checking,
+    guard,
     logs,
     performance,
     planning,
@@ -23,15 +25,17 @@ from planner.cli import (
     what_if,
 )
 from planner.cli.catalog import verbs as catalog
-from planner.cli.common import LOST, Stopwatch, prepare_streams, put
-from solvers.backends.deadline import repeat_what_is_swallowed
+from planner.cli.common import LOST, WORK, Stopwatch, prepare_streams, put
 
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 """errors of the system that say what a machine has no more of"""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
                   context_settings={"help_option_names": ["-h", "--help"]},
-                  help="The cheapest GPU fleet that meets demand and SLOs, proved, against an API baseline.",
+                  help=(
+                      "Find the cheapest GPU fleet that meets demand and SLOs, with a proof, and compare it with API "
+                      "prices."
+                  ),
                   epilog="Start with:  fleetplan init demand.yaml  and then  fleetplan plan demand.yaml")  # fmt: skip
 app.add_typer(planning.verbs)
 app.add_typer(studying.verbs)
@@ -48,11 +52,11 @@ app.add_typer(catalog.verbs)
 @app.callback(invoke_without_command=True)
 def common(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="With --version: what a bug report needs.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="With --version: print what a bug report needs.")] = False,
 ) -> None:
     if verbose and not version:
         raise typer.BadParameter(
-            "goes with --version here; verbs have a --verbose of their own", param_hint="--verbose"
+            "works only with --version here; each command has its own --verbose", param_hint="--verbose"
         )
     if version:
         from planner.cli.versions import version_text
@@ -70,27 +74,46 @@ def _verbs() -> Callable[[], Any]:
 def run() -> int:
     """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
     Stopwatch.start()
+    return _ended(_verbs())
+
+
+def put_out(kept: bytes, reason: str) -> int:
+    """Put out what was kept of a command that has not ended by itself."""
+    return _ended(lambda: pickle.loads(kept)(reason))
+
+
+def _ended(work: Callable[[], object]) -> int:
+    """The exit code of what is done."""
+    from solvers.backends.clock import stop_is_asked
+
     LOST.clear()
     prepare_streams()
-    repeat_what_is_swallowed()
+    asked = False
     try:
-        _verbs()()
+        with WORK:
+            try:
+                work()
+            finally:
+                asked = stop_is_asked()
+    except typer.Exit as stop:
+        return _stdout_lost(stop.exit_code) if LOST else stop.exit_code
     except SystemExit as stop:
-        interruption = _interruption(stop)  # Typer makes this of a KeyboardInterrupt
-        if interruption is not None:
-            return _interrupted(interruption)
+        exited = stop.__context__
+        if exited is not None and isinstance(exited.__cause__, KeyboardInterrupt):  # Typer makes this of it
+            return _stopped(exited.__cause__)
         if LOST:
             return _stdout_lost(stop.code)
+        if asked and not stop.code:  # what is whole is put out all the same
+            return guard.SAID[guard.INTERRUPTED][1]
         raise
+    except KeyboardInterrupt as stop:
+        return _stopped(stop)
     except Exception as error:
         return _failed(error)
-    return 0
+    return _stdout_lost(None) if LOST else 0
 
 
 def _failed(error: Exception) -> int:
-    interruption = _interruption(error)
-    if interruption is not None:
-        return _interrupted(interruption)
     from planner.explanations.relaxations import Infeasible
     from planner.io.errors import InputError, OutOfTime
     from solvers.backends.trouble import MachineTrouble
@@ -100,14 +123,14 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OutOfTime):
         return say(str(error), 4)
     if isinstance(error, Infeasible):
-        head, code = ("no fleet can do this", 3) if error.proved else ("no plan was found", 4)
+        head, code = ("no fleet can meet this demand", 3) if error.proved else ("no plan was found", 4)
         return say(f"{head}:\n{error}", code)
     if isinstance(error, OSError) and error.filename is None and _stdout_fails():
         return _stdout_lost(None)
     if isinstance(error, MemoryError):
-        return say("there is not enough memory for this case. Use a larger machine, or a smaller menu.", 2)
+        return 2 if guard.hand_over(guard.MEMORY) else say(*guard.SAID[guard.MEMORY])
     if isinstance(error, OSError) and error.errno in EXHAUSTED:
-        return say(f"the machine has run out of something: {error}. Free some of it and try again.", 2)
+        return say(f"the machine has run out of a resource: {error}. Free some of it and try again.", 2)
     if os.environ.get("FLEETPLAN_DEBUG"):
         raise error
     hint = "This is a defect of fleetplan; set FLEETPLAN_DEBUG=1 for details and please report it."
@@ -126,24 +149,10 @@ def _stdout_lost(code: int | str | None) -> int:
     return say(message, code if isinstance(code, int) and code else 2)
 
 
-def _interrupted(stop: KeyboardInterrupt) -> int:
+def _stopped(stop: BaseException) -> int:
     """End as somebody wishes, or as the clock does where nothing is known yet."""
-    from solvers.backends.deadline import OUT_OF_TIME, TimeIsUp
+    from solvers.backends.clock import TimeIsUp
 
-    if isinstance(stop, TimeIsUp):
-        return say(f"{OUT_OF_TIME} before anything was known. Try a longer --time-limit, or none.", 4)
-    raise KeyboardInterrupt from stop
-
-
-def _interruption(error: BaseException) -> KeyboardInterrupt | None:
-    """The Ctrl-C behind an error: one that strikes while an extension is imported becomes an ImportError."""
-    if not isinstance(error, ImportError | SystemError | SystemExit):
-        return None
-    seen: list[BaseException] = []
-    at: BaseException | None = error
-    while at is not None and at not in seen:
-        if isinstance(at, KeyboardInterrupt):
-            return at
-        seen.append(at)
-        at = at.__cause__ or at.__context__
-    return None
+    reason = guard.OUT_OF_TIME if isinstance(stop, TimeIsUp) else guard.INTERRUPTED
+    message, code = guard.SAID[reason]
+    return code if guard.hand_over(reason) else say(message, code)

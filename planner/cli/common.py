@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from planner.cli import guard
+
 WRITING_S, SHORTEST_S = 0.3, 0.001
 """seconds of a time limit kept for writing, and the least given to a task"""
 MISSED, NOT_SERVED = 6, 7
@@ -72,7 +74,7 @@ TableOption = Annotated[
     str | None,
     typer.Option("--table", help="With --format csv: fleet, workloads, options, ...; default: the first."),
 ]
-MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="Write a report in Markdown to this file.")]
+MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="Write the report as Markdown to this file.")]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table as a CSV file into this folder.")]
 XlsxOption = Annotated[
     Path | None, typer.Option("--xlsx", help="Write every table into one workbook (needs fleetplan[xlsx]).")
@@ -84,9 +86,13 @@ RootOption = Annotated[
         envvar="FLEETPLAN_ROOT",
         exists=True,
         file_okay=False,
-        help="Refuse files outside of this folder that the given file names.",
+        help="Refuse to read files outside this folder.",
     ),
 ]
+QuarterOption = Annotated[
+    int | None, typer.Option("--quarter", min=1, max=12, help="Quarter of a multi-quarter plan, starting at 1.")
+]
+ScenarioOption = Annotated[str | None, typer.Option("--scenario", help="Scenario of a multi-quarter plan.")]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)]
 
 
@@ -108,6 +114,8 @@ def lose_stdout(error: OSError) -> None:
     os.close(nothing)
 
 
+WORK = contextlib.ExitStack()
+"""what is closed when the command is over"""
 LOST: list[str] = []
 """why nothing more could be written to stdout"""
 
@@ -118,9 +126,9 @@ def in_color() -> bool:
 
 
 def put_json(data: Any) -> None:
-    import json
+    from planner.io.formatting import json_text
 
-    put(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    put(json_text(data))
 
 
 def note(text: str, quiet: bool = False) -> None:
@@ -170,7 +178,7 @@ class Stopwatch:
 
     @classmethod
     def start(cls) -> None:
-        cls.started = time.monotonic()
+        cls.started = guard.began()
 
     @classmethod
     def seconds(cls) -> float:
@@ -190,19 +198,38 @@ def with_what_is_left(options: Options, share: float = 1.0) -> Options:
     return options if left_s is None else replace(options, time_limit_s=max(SHORTEST_S, share * left_s))
 
 
-def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case, list[Path]]:
-    """The case of a demand file and the files it names, read within the time limit."""
-    from planner.io.errors import OutOfTime
-    from solvers.backends.deadline import TimeIsUp, interruptions_deferred, limited_to
+def end_by(limit_s: float | None) -> None:
+    """Have the command ended when it is over its time limit, whatever it does then."""
+    if limit_s is not None:
+        guard.end_by(Stopwatch.started + limit_s)
 
+
+def begin_work(limit_s: float | None = None) -> None:
+    """What follows takes long, and stops where it is asked to; so does all of the command from now on."""
+    from solvers.backends.clock import stoppable
+
+    end_by(limit_s)
+    WORK.enter_context(stoppable())
+
+
+def case_in_time(
+    file: Path, root: Path | None, options: Options, accept_guesses: bool = False
+) -> tuple[Case, list[Path]]:
+    """The case of a demand file to plan, and the files it names, read within the time limit."""
+    from planner.case.demand.load import check_decided, load_case
+    from planner.io.errors import OutOfTime
+    from planner.io.named_files import NamedFiles
+    from solvers.backends.clock import TimeIsUp, check, limited_to
+
+    end_by(options.time_limit_s)
     try:
         with limited_to(with_what_is_left(options).time_limit_s):
-            with interruptions_deferred():
-                from planner.case.demand.load import load_case
-                from planner.io.named_files import NamedFiles
-
             files = NamedFiles(root)
-            return load_case(file, files), list(files.paths)
+            case = load_case(file, files)
+            if not accept_guesses:
+                check_decided(case)
+            check()
+            return case, list(files.paths)
     except TimeIsUp:
         assert options.time_limit_s is not None
         raise OutOfTime(options.time_limit_s, "reading the demand file", Stopwatch.seconds()) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from planner.cli import guard
 from planner.cli.common import in_color, note, put, refuse
 from planner.io.formatting import counted
 
@@ -65,18 +66,21 @@ def emit(
 ) -> None:
     """Write the files and print the result; `seconds`: how long it took, `also`: files of the verb's own."""
     from planner.io.files import write_whole
+    from solvers.backends.clock import undisturbed
 
-    for target, content in (*_files(document, outputs), *also):
-        if target is not None:
-            write_whole(target, content())
-            note(f"wrote {target}", outputs.quiet)
-    if outputs.csv is not None:
-        from planner.reports.csv import write_tables
+    guard.end_by(float("inf"))  # what is begun here is not to be begun again, however long somebody takes to read it
+    with undisturbed():
+        for target, content in (*_files(document, outputs), *also):
+            if target is not None:
+                write_whole(target, content())
+                note(f"wrote {target}", outputs.quiet)
+        if outputs.csv is not None:
+            from planner.reports.csv import write_tables
 
-        written = write_tables(document.all_tables(), outputs.csv)
-        note(f"wrote {counted(len(written), 'table')} into {outputs.csv}", outputs.quiet)
-    if outputs.format is not None:
-        put(shown(document, outputs.format, outputs.table, seconds))
+            written = write_tables(document.all_tables(), outputs.csv)
+            note(f"wrote {counted(len(written), 'table')} into {outputs.csv}", outputs.quiet)
+        if outputs.format is not None:
+            put(shown(document, outputs.format, outputs.table, seconds))
 
 
 def emit_made(text: str, document: Document, out: Path | None, format: str, wrote: str, quiet: bool) -> None:
@@ -90,18 +94,10 @@ def emit_made(text: str, document: Document, out: Path | None, format: str, wrot
 
 
 def shown(document: Document, format: str, table: str | None = None, seconds: float | None = None) -> str:
-    """The document as it is printed."""
-    from planner.reports.formats import as_csv, as_markdown
+    """The document as it is printed; text may be in colour and say how long it took."""
+    from planner.reports.formats import as_text, rendered
 
-    if format == "json":
-        return document.json()
-    if format == "md":
-        return as_markdown(document)
-    if format == "csv":
-        return as_csv(document, table)
-    from planner.reports.text import as_text
-
-    return as_text(document, in_color(), seconds)
+    return as_text(document, in_color(), seconds) if format == "table" else rendered(document, format, table)
 
 
 def _files(document: Document, outputs: Outputs) -> Iterable[tuple[Path | None, Content]]:
@@ -116,4 +112,6 @@ def _files(document: Document, outputs: Outputs) -> Iterable[tuple[Path | None, 
 def _refuse_table(name: str, known: Sequence[str]) -> None:
     from planner.io.errors import did_you_mean, shown
 
-    refuse("--table", f"there is no table {shown(name)}", did_you_mean(name, known) or f"there are {', '.join(known)}")
+    refuse(
+        "--table", f"there is no table {shown(name)}", did_you_mean(name, known) or f"its tables are {', '.join(known)}"
+    )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, examples, note
+from planner.cli.common import Format, FormatOption, begin_work, examples, note
 from planner.cli.emit import emit_made
 
 verbs = typer.Typer()
@@ -37,23 +37,28 @@ def demand(
     sources: Annotated[
         list[str], typer.Argument(metavar="SOURCE", help="Logs: files, folders or patterns.", show_default=False)
     ],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the demand file here, not to stdout.")] = None,
-    by: Annotated[Split | None, typer.Option(help="One workload for each model, route or team.")] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of another format: time=ts,prompt=in,output=out,model=m,...")
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the demand file to this file instead of stdout.")
     ] = None,
-    time_unit: Annotated[TimeUnit | None, typer.Option(help="Unit of times that are numbers.")] = None,
-    time_zone: Annotated[str, typer.Option(help="Whose hours of the day, such as Europe/Berlin.")] = "UTC",
-    holidays: Annotated[str | None, typer.Option(help="Dates that count as weekend days: 2026-12-25,...")] = None,
-    name: Annotated[str, typer.Option(help="Name of the workload, without --by.")] = "requests",
+    by: Annotated[Split | None, typer.Option(help="Make one workload per model, route or team.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Names of the columns, for other formats: time=ts,prompt=in,output=out,model=m,..."),
+    ] = None,
+    time_unit: Annotated[TimeUnit | None, typer.Option(help="Unit of times given as numbers.")] = None,
+    time_zone: Annotated[str, typer.Option(help="Time zone of the hours of the day, such as Europe/Berlin.")] = "UTC",
+    holidays: Annotated[
+        str | None, typer.Option(help="Dates that count as weekend days, such as 2026-12-25,2026-12-26.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the workload, if --by is not given.")] = "requests",
     engine: Annotated[
-        str, typer.Option(help="duckdb; or spark, or spark://host:port, for logs beyond one machine.")
+        str, typer.Option(help="duckdb, or for logs too large for one machine spark or spark://host:port.")
     ] = "duckdb",
     work: Annotated[
-        Path | None, typer.Option(exists=True, file_okay=False, help="Folder for temporary files of the engine.")
+        Path | None, typer.Option(exists=True, file_okay=False, help="Folder for the engine's temporary files.")
     ] = None,
     format: FormatOption = Format.table,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
     """Write a demand file from request logs, traces or metrics.
 
@@ -67,6 +72,7 @@ def demand(
 
     check_name(name.strip() or "requests")
     check_targets({"--out": out}, log_files(sources))
+    begin_work()
     made = demand_as_asked(
         sources,
         by=by.value if by else None,

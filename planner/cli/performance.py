@@ -13,14 +13,16 @@ from planner.cli.emit import Outputs, emit
 verbs = typer.Typer()
 WAYS = "tensor, expert or data"
 CatalogOption = Annotated[
-    Path | None, typer.Option(help="A file with entries of your own, as `catalog:` of a demand file names it.")
+    Path | None, typer.Option(help="A catalog file with entries of your own, as for `catalog:` in a demand file.")
 ]
 
 
 @verbs.command(epilog=examples("fleetplan accuracy measured.csv.gz --out scored.csv"))
 def accuracy(
-    points: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured points, plain or gzipped.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write each row with its prediction here.")] = None,
+    points: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV of measured points, plain or gzipped.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write each row with its prediction to this file.")
+    ] = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Score the performance model on measured points: errors by metric, GPU, precision, parallelism and source."""
@@ -44,27 +46,37 @@ def accuracy(
     )
 )
 def estimate(
-    model: Annotated[str | None, typer.Option(help="A model of the catalog.")] = None,
-    gpu: Annotated[str | None, typer.Option(help="A GPU of the catalog.")] = None,
-    input: Annotated[str | None, typer.Option("--input", help="Prompt tokens, on average.")] = None,
-    output: Annotated[str | None, typer.Option("--output", help="Generated tokens, on average.")] = None,
+    model: Annotated[str | None, typer.Option(help="A model in the catalog.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="A GPU in the catalog.")] = None,
+    input: Annotated[str | None, typer.Option("--input", help="Mean number of prompt tokens.")] = None,
+    output: Annotated[str | None, typer.Option("--output", help="Mean number of generated tokens.")] = None,
     gpus_per_replica: Annotated[int, typer.Option(min=1, max=64, help="GPUs of a replica.")] = 1,
-    parallelism: Annotated[str, typer.Option(help=f"How they share a mixture of experts: {WAYS}.")] = "tensor",
-    quantization: Annotated[str, typer.Option(help="How weights are stored.")] = "fp16",
-    engine: Annotated[str, typer.Option(help="vllm, sglang, tensorrt-llm or tgi.")] = "vllm",
+    parallelism: Annotated[str, typer.Option(help=f"How the GPUs share a mixture of experts: {WAYS}.")] = "tensor",
+    quantization: Annotated[str, typer.Option(help="Format of the weights.")] = "fp16",
+    engine: Annotated[str, typer.Option(help="Serving engine: vllm, sglang, tensorrt-llm or tgi.")] = "vllm",
     concurrency: Annotated[int | None, typer.Option(min=1, help="Requests in flight.")] = None,
-    ttft_p95: Annotated[str | None, typer.Option(help='Objective, such as "1.5s".')] = None,
-    tpot_p95: Annotated[str | None, typer.Option(help='Objective, such as "50ms".')] = None,
-    e2e_p95: Annotated[str | None, typer.Option(help='Objective to the last token, such as "10s".')] = None,
-    rate: Annotated[float | None, typer.Option(min=1e-6, help="Requests per second that arrive.")] = None,
-    burstiness: Annotated[float, typer.Option(min=0.0, help="Squared CV of arrival gaps.")] = 1.0,
-    input_p50: Annotated[str | None, typer.Option(help="Median of the prompts, for TTFT and E2E under load.")] = None,
+    ttft_p95: Annotated[
+        str | None, typer.Option(help='Objective for the time to the first token, such as "1.5s".')
+    ] = None,
+    tpot_p95: Annotated[
+        str | None, typer.Option(help='Objective for the time per output token, such as "50ms".')
+    ] = None,
+    e2e_p95: Annotated[
+        str | None, typer.Option(help='Objective for the time to the last token, such as "10s".')
+    ] = None,
+    rate: Annotated[float | None, typer.Option(min=1e-6, help="Arriving requests per second.")] = None,
+    burstiness: Annotated[
+        float, typer.Option(min=0.0, help="Squared coefficient of variation of the gaps between arrivals.")
+    ] = 1.0,
+    input_p50: Annotated[str | None, typer.Option(help="Median prompt tokens, for TTFT and E2E under load.")] = None,
     input_p95: Annotated[str | None, typer.Option(help="Their 95th percentile; else all are equally long.")] = None,
-    output_p50: Annotated[str | None, typer.Option(help="Median of the answers, for E2E under load.")] = None,
+    output_p50: Annotated[str | None, typer.Option(help="Median generated tokens, for E2E under load.")] = None,
     output_p95: Annotated[str | None, typer.Option(help="Their 95th percentile; else all are equally long.")] = None,
-    profile: Annotated[Path | None, typer.Option(help="Correct it by this file of `fleetplan calibrate`.")] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="Correct the estimate with this profile from `fleetplan calibrate`.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the latency-throughput curve to this SVG file.")] = None,
-    points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
+    points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV file instead.")] = None,
     catalog: CatalogOption = None,
     format: FormatOption = Format.table,
 ) -> None:
@@ -101,26 +113,24 @@ def estimate(
 )
 def calibrate(
     results: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Result files, or a CSV.")
+        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Benchmark result files, or one CSV file.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The profile to write, for `profiles:` in a demand file.")
     ] = None,
     suggest: Annotated[
         Path | None,
-        typer.Option(metavar="PLAN.json", help="Print the benchmarks that matter most to this plan instead."),
+        typer.Option(metavar="PLAN.json", help="Print which benchmarks would matter most to this plan instead."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="The model, if the files do not name it, or name it wrongly.")
-    ] = None,
-    gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model, if the files do not name it correctly.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="The GPU used in the runs.")] = None,
     gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="GPUs of a replica.")] = None,
-    parallelism: Annotated[str | None, typer.Option(help=f"How they share a mixture of experts: {WAYS}.")] = None,
-    quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,
+    parallelism: Annotated[str | None, typer.Option(help=f"How the GPUs share a mixture of experts: {WAYS}.")] = None,
+    quantization: Annotated[str | None, typer.Option(help="The quantization used in the runs.")] = None,
     catalog: CatalogOption = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Turn your own benchmark results into a profile that `plan` uses before any estimate.
+    """Turn your own benchmark results into a profile that `plan` uses in preference to estimates.
 
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
@@ -131,7 +141,7 @@ def calibrate(
 
     if suggest is not None:
         if results or out:
-            refuse("--suggest", "reads a plan and no results", "Run it by itself, then calibrate what was measured")
+            refuse("--suggest", "reads a plan, not results", "Run it by itself, then calibrate with what you measured")
         emit(suggestions_document(suggest_benchmarks(suggest).suggestions), Outputs(format))
         return
     if not results:

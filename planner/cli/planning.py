@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import signal
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.cli import guard
 from planner.cli.common import (
     MISSED,
     NOT_SERVED,
@@ -19,11 +21,14 @@ from planner.cli.common import (
     MarkdownOption,
     PlanFormat,
     PlanFormatOption,
+    QuarterOption,
     RootOption,
+    ScenarioOption,
     Solver,
     Stopwatch,
     TableOption,
     XlsxOption,
+    begin_work,
     case_in_time,
     examples,
     fraction,
@@ -35,14 +40,15 @@ from planner.cli.common import (
     with_what_is_left,
 )
 from planner.cli.emit import Outputs, emit
-from planner.cli.horizon import QuarterOption, ScenarioOption, exit_of_horizon, refuse_for_a_horizon
 from planner.cli.reporting import table_names
 
 if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.explanations.records import Explanation
+    from planner.plan.blocks import AnyPlan
     from planner.plan.plan import Plan
-    from planner.verbs.planning import Planned
+    from planner.plan.study_records import Why
+    from planner.verbs.planning import KeptWork, Planned
     from solvers.search.fleet_solution import Options
 
 verbs = typer.Typer()
@@ -59,73 +65,88 @@ def plan(
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
-    gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
-    require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this share.")] = None,
-    time_limit: Annotated[
-        str | None, typer.Option(help='The whole command takes no longer than this, such as "60s".')
+    gap: Annotated[str, typer.Option(help="Stop once the plan is proved within this share of the cost.")] = "0.1%",
+    require_gap: Annotated[
+        str | None, typer.Option(help="Exit with code 4 unless the plan is proved within this share.")
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what each lever saves and each limit costs.")] = False,
+    time_limit: Annotated[str | None, typer.Option(help='Time limit of the whole command, such as "60s".')] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what each lever saves and each limit costs.")
+    ] = False,
     study: Annotated[
         bool | None,
-        typer.Option("--study/--no-study", help="Add waterfall, break-even and other providers; on with --html."),
+        typer.Option(
+            "--study/--no-study", help="Add the waterfall, the break-even and other providers' bills; on with --html."
+        ),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Serve the plan request by request; where it misses a promise, plan again.")
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify",
+            envvar="FLEETPLAN_VERIFY",
+            help="Serve the plan request by request, and plan again where it misses a promise. By default only a "
+            "sample is served, and nothing is planned again.",
+        ),
+    ] = None,
+    autoscaler: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Tune this controller (keda, hpa, skyserve) until every promise holds."),
+    ] = None,
+    forecast_error: Annotated[
+        str | None, typer.Option(metavar="20%", help="With --autoscaler: by which days may differ from the forecast.")
+    ] = None,
+    accept_guesses: Annotated[
+        bool, typer.Option("--accept-guesses", help="Accept what 'fleetplan demand' guessed (decide: in the file).")
     ] = False,
-    keep_plans: Annotated[Path | None, typer.Option(help="With --study: a folder for the plan of each step.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
+    keep_plans: Annotated[
+        Path | None, typer.Option(help="With --study: write the plan of each step to this folder.")
+    ] = None,
+    log_search: Annotated[
+        bool,
+        typer.Option("--log-search", help="Print one line per round to stderr: plan, bound, gap, LP, columns, cuts."),
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all options and reasons.")] = False,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
-    from planner.cli.studying import kept_plans, make_plans_folder, write_steps
-    from planner.plan.horizon.horizon_plan import HorizonPlan
-    from planner.verbs.planning import require_numba
-    from solvers.backends.deadline import OUT_OF_TIME, interruptions_held
+    from planner.cli.studying import kept_plans, make_plans_folder
+    from planner.verbs.planning import check_autoscaler, require_numba
 
     options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
     if explain and format is not PlanFormat.table:
         refuse(
-            "--explain", "is text only", "Plan with --out plan.json, then: fleetplan explain plan.json --format json"
+            "--explain",
+            "works with text output only",
+            "Plan with --out plan.json, then: fleetplan explain plan.json --format json",
         )
     asked_for_study, study = study, html is not None if study is None else study
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
-    case, read = case_in_time(case_file, root, options)
+    case, read = case_in_time(case_file, root, options, accept_guesses)
     outputs = Outputs(format, out, html, markdown, csv, xlsx, table, quiet)
     horizon = case.future is not None
     if horizon:
-        refuse_for_a_horizon(case_file, {"--study": bool(asked_for_study), "--explain": explain, "--verify": verify})
+        _refuse_for_several_quarters(
+            case_file,
+            {
+                "study": bool(asked_for_study),
+                "explain": explain,
+                "verify": bool(verify),
+                "autoscaler": bool(autoscaler),
+            },
+        )
         study = False
     outputs.check([case_file, *read], table_names(horizon), into={"--keep-plans": kept_plans(keep_plans)})
-    if verify:
+    if verify or autoscaler is not None:
         require_numba()
+    check_autoscaler(autoscaler, forecast_error)
     if keep_plans is not None and study:
         make_plans_folder(keep_plans)
-    with interruptions_held() as held:
-        with held.let_in():
-            made = _planned(case, options, verify, study, explain, quiet, out)
-        result, took = made.plan, Stopwatch.seconds()
-        if keep_plans is not None and made.steps is not None:
-            write_steps(made.steps, keep_plans, quiet)
-        if isinstance(result, HorizonPlan):
-            from planner.reports.horizon import horizon_document
-
-            emit(horizon_document(result), outputs, took)
-        else:
-            from planner.reports.plan import plan_document
-
-            emit(plan_document(result, made.explanation, verbose), outputs, took)
-    stopped = made.interrupted or held.by_somebody
-    if isinstance(result, HorizonPlan):
-        exit_of_horizon(result, stopped, required, quiet)
-        return
-    if not stopped:
-        missing = {"--study": study and result.studies is None, "--explain": explain and made.explanation is None}
-        for flag in (flag for flag, is_missing in missing.items() if is_missing):
-            note(f"{flag} is left out: {OUT_OF_TIME}", quiet)
-    _exit_code(result, made.explanation, stopped, required, quiet)
+    asked = _Asked(outputs, verbose, bool(study), explain, required, keep_plans, autoscaler, forecast_error)
+    made = _planned(case, options, verify, asked, out, log_search)
+    _put_out(asked, made)
 
 
 @verbs.command(epilog=examples("fleetplan explain plan.json --workload support-chat"))
@@ -134,21 +155,21 @@ def explain(
     workload: Annotated[str | None, typer.Option(help="Explain this workload only.")] = None,
     format: FormatOption = Format.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
-    gap: Annotated[str, typer.Option(help="Stop each search when proved within this share of the cost.")] = "0.1%",
-    time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
+    gap: Annotated[str, typer.Option(help="Stop each search once proved within this share of the cost.")] = "0.1%",
+    time_limit: Annotated[str | None, typer.Option(help='Time limit of the whole command, such as "60s".')] = None,
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")] = False,
 ) -> None:
-    """Say what each lever of a plan saves and what relaxing each limit would; every figure is a plan of its own."""
+    """Show what each lever saves and what relaxing each limit would save; each figure comes from a separate plan."""
     from planner.reports.explanation import explanation_document
     from planner.reports.progress import progress_on_stderr
     from planner.verbs.planning import explain as explain_as_asked
 
     options = search_options(solver.value, gap, time_limit)
     source = file if file.suffix.lower() == ".json" else case_in_time(file, root, options)[0]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    begin_work(options.time_limit_s)
     with progress_on_stderr(quiet) as on_progress:
         explanation = explain_as_asked(
             source,
@@ -168,7 +189,7 @@ def init(
     path: Annotated[Path, typer.Argument(metavar="DEMAND.yaml", help="The file to write.")] = Path("demand.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
-    """Write a commented demand file that runs, and the schema that lets editors complete and check it."""
+    """Write a commented demand file that runs, and a schema with which editors complete and check it."""
     from planner.verbs.demanding import init as init_as_asked
 
     for written in init_as_asked(path, force=force):
@@ -182,7 +203,7 @@ def validate(
     root: RootOption = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Check a demand file: every mistake at once, with line and remedy."""
+    """Check a demand file and report all mistakes at once, each with its line and a remedy."""
     from planner.io.errors import InputError
     from planner.verbs.demanding import validate as validate_as_asked
 
@@ -199,48 +220,111 @@ def validate(
 
 @verbs.command(epilog=examples("fleetplan schema > fleetplan.schema.json"))
 def schema() -> None:
-    """Print the JSON schema of demand files, for editors."""
+    """Print the JSON schema of demand files, for use in editors."""
     from planner.case.demand.starter import demand_schema_text
 
     put(demand_schema_text())
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What of a plan is put out, and where."""
+
+    outputs: Outputs
+    verbose: bool
+    study: bool
+    explain: bool
+    required_gap: float | None
+    keep_plans: Path | None
+    autoscaler: str | None = None
+    forecast_error: str | None = None
+
+
 def _planned(
-    case: Case, options: Options, verify: bool, study: bool, explain: bool, quiet: bool, out: Path | None
+    case: Case, options: Options, verify: bool | None, asked: _Asked, out: Path | None, log_search: bool
 ) -> Planned:
     """The plan and what was asked for with it; every plan is written before it is served, so that none is lost."""
     from planner.io.errors import OutOfTime
     from planner.io.files import write_whole
-    from planner.reports.progress import progress_on_stderr
+    from planner.reports.progress import progress_on_stderr, search_log_on_stderr
     from planner.verbs.planning import planned
-    from solvers.backends.deadline import interruptions_deferred
 
     def write(plan: Plan) -> None:
         if out is not None:
-            with interruptions_deferred():
-                write_whole(out, plan.to_json())
+            write_whole(out, plan.to_json())
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    begin_work(options.time_limit_s)
     limited, before_s = with_what_is_left(options), Stopwatch.seconds()
     try:
-        with progress_on_stderr(quiet) as show:
-            return planned(case, limited, show, verify=verify, study=study, explain=explain, on_plan=write)
+        with search_log_on_stderr() if log_search else progress_on_stderr(asked.outputs.quiet) as show:
+            return planned(
+                case,
+                limited,
+                show,
+                verify=bool(verify),
+                sample=verify is None,
+                study=asked.study,
+                explain=asked.explain,
+                autoscaler=asked.autoscaler,
+                forecast_error=asked.forecast_error,
+                on_plan=write,
+                on_kept=lambda kept: guard.keep(partial(_put_out_kept, asked, kept, Stopwatch.started)),
+            )
     except OutOfTime as stop:
         raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, before_s + stop.needed_s) from None
 
 
+def _put_out_kept(asked: _Asked, kept: KeptWork, started: float, why: Why) -> None:
+    """Put out what there was when the work ended before its time."""
+    Stopwatch.started = started
+    _put_out(asked, kept.ended(why))
+
+
+def _put_out(asked: _Asked, made: Planned) -> None:
+    """Write and print the plan, and exit as the work on it ended."""
+    from solvers.backends.clock import OUT_OF_TIME, stop_is_asked, undisturbed
+
+    quiet = asked.outputs.quiet
+    guard.end_by(float("inf"))  # nobody else would have put it out sooner
+    with undisturbed():
+        from planner.cli.studying import write_steps
+        from planner.reports.plan import plan_document
+
+        took = Stopwatch.seconds()
+        if asked.keep_plans is not None and made.steps is not None:
+            write_steps(made.steps, asked.keep_plans, quiet)
+        emit(plan_document(made.plan, made.explanation, asked.verbose), asked.outputs, took)
+        guard.put_out()
+    stopped = made.interrupted or stop_is_asked()
+    if not stopped:
+        missing = {"--study": asked.study and made.steps is None, "--explain": asked.explain and not made.explanation}
+        for flag in (flag for flag, is_missing in missing.items() if is_missing):
+            note(f"{flag} was skipped: {OUT_OF_TIME}", quiet)
+    _exit_code(made.plan, made.explanation, stopped, asked.required_gap, quiet)
+
+
+def _refuse_for_several_quarters(file: Path, asked: dict[str, bool]) -> None:
+    """Refuse what only a plan of one quarter has; other verbs do it for one of several."""
+    for what in (what for what, given in asked.items() if given):
+        message = f"is for plans of one quarter, but {file} has a horizon or scenarios"
+        verb = "verify plan.json --autoscaler NAME" if what == "autoscaler" else f"{what} plan.json"
+        refuse(f"--{what}", message, f"Plan with --out plan.json, then: fleetplan {verb}")
+
+
 def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
-    from solvers.backends.deadline import INTERRUPTED
+    from solvers.backends.clock import INTERRUPTED
 
     if explanation.not_tried and explanation.why_not_tried in (None, INTERRUPTED):
-        note("interrupted: this is what is known so far", quiet)
+        note("interrupted: these are the results so far", quiet)
         raise typer.Exit(130)
 
 
 def _exit_code(
-    plan: Plan, explanation: Explanation | None, stopped: bool, required_gap: float | None, quiet: bool
+    plan: AnyPlan, explanation: Explanation | None, stopped: bool, required_gap: float | None, quiet: bool
 ) -> None:
     """Exit as the work ended; `stopped`: somebody interrupted it."""
+    from planner.plan.plan import Plan
+
     if plan.status == "interrupted" or stopped:
         from planner.reports.phrases import best_so_far
 
@@ -248,12 +332,15 @@ def _exit_code(
         raise typer.Exit(130)
     if explanation is not None:
         _exit_if_interrupted(explanation, quiet)
-    if not plan.has("verified"):
-        note("planned, not served as asked: the time limit was reached; fleetplan verify serves a saved plan", quiet)
+    if isinstance(plan, Plan) and not plan.has("verified"):
+        note(
+            "planned, but not served as asked: the time limit was reached; 'fleetplan verify' serves a saved plan",
+            quiet,
+        )
         raise typer.Exit(NOT_SERVED)
-    if plan.verified is not None and not plan.verified.kept:
-        note(f"the plan misses what it promises when it is served: {', '.join(plan.verified.missed)}", quiet)
+    if isinstance(plan, Plan) and plan.verified is not None and not plan.verified.kept:
+        note(f"when served, the plan misses its promises: {', '.join(plan.verified.missed)}", quiet)
         raise typer.Exit(MISSED)
     if required_gap is not None and plan.status != "optimal" and plan.gap_frac > required_gap:
-        note(f"proved within {plan.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)
+        note(f"proved only within {plan.gap_frac:.3%}; {required_gap:.3%} was required", quiet)
         raise typer.Exit(4)

@@ -13,23 +13,27 @@ from planner.cli.common import (
     DiffFormat,
     MarkdownOption,
     PlanFile,
+    QuarterOption,
     ReportFormat,
+    ScenarioOption,
     TableOption,
     XlsxOption,
     examples,
     note,
     put,
-    refuse,
 )
 from planner.cli.emit import Outputs, emit
-from planner.cli.horizon import QuarterOption, ScenarioOption
 from planner.io.formatting import counted
 
 verbs = typer.Typer()
+TARGETS = (
+    "kubernetes, keda, karpenter, gateway, kserve, aibrix, dynamo, llm-d, production-stack, ray, skypilot or compose"
+)
 EXPORT_EXAMPLES = examples(
     "fleetplan export plan.json --to kubernetes --out k8s",
     "fleetplan export plan.json --to kubernetes --weights pvc:weights --out k8s",
     "fleetplan export plan.json --to keda --time-zone Europe/Berlin --headroom 20% --out keda",
+    "fleetplan export plan.json --to gateway --namespace llm --out gateway",
 )
 
 
@@ -46,45 +50,56 @@ def report(
     format: Annotated[
         ReportFormat | None,
         typer.Option(
-            help="html writes a page, beside the plan; the others go to stdout. focus: a budget as rows of a bill."
+            help=(
+                "html writes a page next to the plan; the others go to stdout. focus is a budget in the rows of a "
+                "FOCUS bill."
+            )
         ),
     ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html", "--out", "-o", help="The page to write; default: beside the plan. A name.json: the plan."
+            "--html",
+            "--out",
+            "-o",
+            help="The page to write; default: next to the plan. A name ending in .json writes the plan.",
         ),
     ] = None,
     explanation: Annotated[
-        Path | None, typer.Option(help="Show this on the page: from 'fleetplan explain PLAN.json --format json'.")
+        Path | None,
+        typer.Option(
+            help="Show this explanation on the page: the output of 'fleetplan explain PLAN.json --format json'."
+        ),
     ] = None,
     table: TableOption = None,
     starts: Annotated[
-        str | None, typer.Option(metavar="DAY", help="With --format focus: first day of the quarter, as 2026-10-01.")
+        str | None,
+        typer.Option(metavar="DAY", help="With --format focus: first day of the quarter, such as 2026-10-01."),
     ] = None,
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all options and reasons.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Show a saved plan as a page, text, Markdown, CSV, a workbook, JSON or a FOCUS budget. Plans nothing.
+    """Show a saved plan as a page, text, Markdown, CSV, a workbook, JSON or a FOCUS budget. Nothing is planned again.
 
-    With --quarter, one quarter of the plan of a horizon; --out q1.json makes it a plan that every other verb reads.
+    A multi-quarter plan is shown as a whole, or only the quarter that --quarter names. A budget and an explanation are
+    for one quarter, by default the first. --out q1.json writes that quarter as a plan of its own.
     """
     from planner.explanations.records import read_explanation
-    from planner.verbs.opening import is_horizon, one_quarter, saved_horizon
+    from planner.plan.blocks import block_of, part_of
+    from planner.plan.plan import Plan
+    from planner.reports.plan import plan_document
+    from planner.verbs.opening import opened
     from planner.verbs.showing import first_day_of
 
-    whole = quarter is None and is_horizon(file)
+    whole = opened(file)
     budget = format is ReportFormat.focus
-    given = {"--scenario": scenario is not None, "--explanation": explanation is not None, "--format focus": budget}
-    for flag in (flag for flag, is_given in given.items() if whole and is_given):
-        refuse(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
-    plan = None if whole else one_quarter(file, quarter, scenario)
-    explained = read_explanation(explanation, plan) if explanation and plan else None
+    plan = (block_of if explanation is not None or budget else part_of)(whole, quarter, scenario)
+    explained = read_explanation(explanation, plan) if explanation and isinstance(plan, Plan) else None
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
     first_day = first_day_of(starts, budget)
@@ -94,16 +109,9 @@ def report(
     outputs = Outputs(
         printed, target if as_json else None, None if as_json else target, markdown, csv, xlsx, table, quiet
     )
-    outputs.check([file, *([explanation] if explanation else [])], table_names(whole))
-    if plan is None:
-        from planner.reports.horizon import horizon_document
-
-        emit(horizon_document(saved_horizon(file)), outputs)
-        return
-    from planner.reports.plan import plan_document
-
+    outputs.check([file, *([explanation] if explanation else [])], table_names(not isinstance(plan, Plan)))
     emit(plan_document(plan, explained, verbose), outputs)
-    if first_day is not None:
+    if first_day is not None and isinstance(plan, Plan):
         from planner.reports.focus import focus_csv
 
         put(focus_csv(plan, first_day))
@@ -134,7 +142,7 @@ def diff(
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if they differ.")] = False,
 ) -> None:
-    """Show what changed between two plans, and why the cost did: demand, prices, fleet and choices."""
+    """Show what changed between two plans, and why the cost changed: demand, prices, fleet and choices."""
     from planner.reports.diff import diff_document
     from planner.verbs.judging import diff as diff_as_asked
 
@@ -147,22 +155,35 @@ def diff(
 @verbs.command(epilog=EXPORT_EXAMPLES)
 def export(
     file: PlanFile,
-    to: Annotated[str, typer.Option(metavar="TARGET", help="kubernetes, keda, karpenter, skypilot or compose.")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write; made if missing.")],
-    month: Annotated[int, typer.Option(help="Month of the plan, from 1 on; a plan that grows has three.")] = 1,
+    to: Annotated[str, typer.Option(metavar="TARGET", help=f"The system that runs the fleet: {TARGETS}.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write to; created if missing.")
+    ],
+    month: Annotated[int, typer.Option(help="Month of the plan, starting at 1; a plan with growth has three.")] = 1,
     time_zone: Annotated[
-        str | None, typer.Option(help="Time zone of the plan's hours, as Europe/Berlin; that of its demand file.")
+        str | None,
+        typer.Option(help="Time zone of the plan's hours, such as Europe/Berlin; default: that of its demand file."),
     ] = None,
-    image: Annotated[str | None, typer.Option(help="Container image of the engine, such as that of your registry.")] = (
+    image: Annotated[str | None, typer.Option(help="Container image of the engine, such as one in your registry.")] = (
         None
     ),
     headroom: Annotated[
         str,
         typer.Option(
             metavar="PERCENT",
-            help="Replicas that KEDA may add under load beyond those of the plan's busiest hour, such as 20%.",
+            help="How many replicas an autoscaler may add beyond the plan's busiest hour, such as 20%.",
         ),
     ] = "0%",
+    months: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MONTHS", help="Several months, each in a folder of its own: all, or a range such as 1..3."
+        ),
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Kubernetes namespace of everything that is exported.")] = None,
+    registry: Annotated[
+        str | None, typer.Option(help="Registry that has copies of the images, such as registry.internal/mirror.")
+    ] = None,
     weights: Annotated[
         str, typer.Option(help="Source of weights: pvc:NAME, hostPath[:PATH], image[:REF], stream[:URI] or download.")
     ] = "download",
@@ -173,7 +194,7 @@ def export(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Write a plan as Kubernetes, KEDA, Karpenter, SkyPilot or Compose files with a README. Applies nothing."""
+    """Write a plan as files for the system that runs the fleet, with a README. Nothing is applied."""
     from planner.verbs.showing import export as export_as_asked
 
     exported = export_as_asked(
@@ -184,9 +205,13 @@ def export(
         image=image,
         headroom=headroom,
         weights=weights,
+        months=months,
+        namespace=namespace,
+        registry=registry,
         quarter=quarter,
         scenario=scenario,
     )
     for remark in exported.write(out, force):
         note(remark, quiet)
-    note(f"wrote {counted(len(exported.files), 'file')} into {out}: start with {out / 'README.md'}", quiet)
+    first = out / next(path for path in exported.files if path.endswith("README.md"))
+    note(f"wrote {counted(len(exported.files), 'file')} into {out}: start with {first}", quiet)

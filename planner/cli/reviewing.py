@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,13 +14,14 @@ from planner.cli.common import (
     MarkdownOption,
     RootOption,
     Solver,
+    begin_work,
     examples,
     search_options,
 )
 from planner.cli.emit import Content, Outputs, emit
 
 if TYPE_CHECKING:
-    from planner.review.review import Reviewed
+    from planner.review.quarter import Reviewed
     from planner.review.review_file import ReviewInputs
     from solvers.search.fleet_solution import Options
 
@@ -37,18 +37,21 @@ def review(
     csv: CsvOption = None,
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the next plan to this file.")] = None,
     horizon_plan: Annotated[
-        Path | None, typer.Option("--horizon-plan", help="Write the plan of next: horizon: to this file.")
+        Path | None,
+        typer.Option(
+            "--horizon-plan", help="Write the multi-quarter plan (next: horizon: in the review file) to this file."
+        ),
     ] = None,
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
-    gap: Annotated[str, typer.Option(help="Stop each plan when proved within this share of the cost.")] = "0.1%",
-    time_limit: Annotated[str | None, typer.Option(help="Stop the search of each plan after this.")] = None,
+    gap: Annotated[str, typer.Option(help="Stop each search once proved within this share of the cost.")] = "0.1%",
+    time_limit: Annotated[str | None, typer.Option(help="Time limit of the search for each plan.")] = None,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")] = False,
 ) -> None:
     """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions.
 
-    Folders of the files to write are made where they are missing.
+    Missing folders for the output files are created.
     """
     from planner.io.errors import input_error
     from planner.io.files import make_folder
@@ -78,6 +81,6 @@ def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
     from planner.reports.progress import progress_on_stderr
     from planner.verbs.judging import review as review_as_asked
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    begin_work()
     with progress_on_stderr(quiet) as on_progress:
         return review_as_asked(inputs, options, on_progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +12,10 @@ import typer
 from planner.cli.common import (
     Format,
     FormatOption,
+    QuarterOption,
+    ScenarioOption,
     Solver,
+    begin_work,
     examples,
     note,
     refuse,
@@ -21,7 +23,6 @@ from planner.cli.common import (
     with_what_is_left,
 )
 from planner.cli.emit import Outputs, emit
-from planner.cli.horizon import QuarterOption, ScenarioOption
 from planner.io.formatting import counted
 
 if TYPE_CHECKING:
@@ -47,50 +48,54 @@ KeepPlans = Annotated[Path | None, typer.Option(help="Write the plan of each ste
 )
 def study(
     file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan with its studies here.")] = None,
-    only: Annotated[Kind | None, typer.Option(help="One study alone.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the plan with its studies to this file.")
+    ] = None,
+    only: Annotated[Kind | None, typer.Option(help="Run this study only.")] = None,
     keep_plans: KeepPlans = None,
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     format: FormatOption = Format.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
-    gap: Annotated[str, typer.Option(help="Stop each step when proved within this share of the cost.")] = "0.1%",
-    time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
+    gap: Annotated[str, typer.Option(help="Stop each step once proved within this share of the cost.")] = "0.1%",
+    time_limit: Annotated[str | None, typer.Option(help='Time limit of the whole command, such as "60s".')] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")] = False,
 ) -> None:
-    """Study a plan: what each lever saves, from which volume hosting pays (break-even), and other providers' bills."""
+    """Study a plan: what each lever saves, where hosting breaks even, and what other providers would charge."""
     from planner.io.files import check_targets
+    from planner.plan.plan import Plan
     from planner.reports.progress import progress_on_stderr
     from planner.reports.studies import studies_document
-    from planner.verbs.opening import is_horizon
+    from planner.verbs.opening import opened
     from planner.verbs.planning import study as study_as_asked
-    from solvers.backends.deadline import interruptions_held
+    from solvers.backends.clock import stop_is_asked, undisturbed
 
     if keep_plans is not None and only not in (None, Kind.waterfall):
-        refuse("--keep-plans", f"has nothing to keep beside --only {only.value}", "It is for the waterfall")
+        refuse("--keep-plans", f"has nothing to keep with --only {only.value}", "It is for the waterfall")
     options = search_options(solver.value, gap, time_limit)
     check_targets({}, [file], {"--keep-plans": kept_plans(keep_plans)})
     check_targets({"--out": out}, [], {"--keep-plans": kept_plans(keep_plans)})  # studies are added to the plan itself
-    if is_horizon(file):
-        check_targets({"--out": out}, [file])  # of a horizon, what is studied is one quarter
+    whole = opened(file)
+    if not isinstance(whole, Plan):
+        check_targets({"--out": out}, [file])  # what is studied is one of them
     if keep_plans is not None:
         make_plans_folder(keep_plans)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with interruptions_held() as held:
-        with held.let_in(), progress_on_stderr(quiet) as on_progress:
-            studied = study_as_asked(
-                file,
-                with_what_is_left(options),
-                on_progress,
-                only.value if only else None,
-                quarter=quarter,
-                scenario=scenario,
-            )
+    begin_work(options.time_limit_s)
+    with progress_on_stderr(quiet) as on_progress:
+        studied = study_as_asked(
+            whole,
+            with_what_is_left(options),
+            on_progress,
+            only.value if only else None,
+            quarter=quarter,
+            scenario=scenario,
+        )
+    with undisturbed():
         if keep_plans is not None:
             write_steps(studied.steps, keep_plans, quiet)
         emit(studies_document(studied.plan), Outputs(format, out, quiet=quiet))
-    if held.by_somebody or studied.interrupted:
-        note("interrupted: this is what is known so far", quiet)
+    if stop_is_asked() or studied.interrupted:
+        note("interrupted: these are the results so far", quiet)
         raise typer.Exit(130)
 
 
@@ -105,9 +110,9 @@ def write_steps(steps: Mapping[str, Plan], folder: Path, quiet: bool) -> None:
 
 def kept_plans(folder: Path | None) -> list[Path]:
     """The files that --keep-plans may write."""
-    from planner.studies.waterfall_steps import KEYS
+    from planner.levers import STEP_KEYS
 
-    return [] if folder is None else [folder / f"{key}.json" for key in KEYS]
+    return [] if folder is None else [folder / f"{key}.json" for key in STEP_KEYS]
 
 
 def make_plans_folder(folder: Path) -> None:

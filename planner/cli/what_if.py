@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from planner.cli.common import (
     PlanFormat,
     RootOption,
     Solver,
+    begin_work,
     examples,
     fraction,
     note,
@@ -43,12 +43,17 @@ def _many(name: str, metavar: str, help: str) -> typer.models.OptionInfo:
 
 
 Budgets = Annotated[
-    list[str] | None, _many("--budget", "USD|FROM:TO:COUNT", "A monthly budget, or evenly spaced ones.")
+    list[str] | None, _many("--budget", "USD|FROM:TO:COUNT", "A monthly budget, or a range of evenly spaced ones.")
 ]
-Sets = Annotated[list[str] | None, _many("--set", "PATH=VALUE,...", "Other values of an input; +20% scales it.")]
-Scales = Annotated[list[str] | None, _many("--scale", "demand=FROM:TO:COUNT", "Multiply demand, or one workload's.")]
-Withouts = Annotated[list[str] | None, _many("--without", "NAME", "Leave out spot, api, a GPU, prefix, ...")]
-Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Allow only these gpus, quantizations, purchase, ...")]
+Sets = Annotated[list[str] | None, _many("--set", "PATH=VALUE,...", "Other values for an input; +20% scales it.")]
+Scales = Annotated[
+    list[str] | None, _many("--scale", "demand=FROM:TO:COUNT", "Multiply all demand, or that of one workload.")
+]
+Withouts = Annotated[list[str] | None, _many("--without", "NAME", "Leave something out: spot, api, a GPU, prefix, ...")]
+Onlys = Annotated[
+    list[str] | None,
+    _many("--only", "LIST=A,B", "Allow only these entries of a list: gpus, quantizations, purchase, ..."),
+]
 
 
 @verbs.command(
@@ -68,30 +73,40 @@ def what_if(
     only: Onlys = None,
     file: Annotated[Path | None, typer.Option("--file", help="A what-if file with named runs and a grid.")] = None,
     each: Annotated[bool, typer.Option("--each", help="Try one change at a time instead of all combinations.")] = False,
-    shed: Annotated[Priority | None, typer.Option(help="Let requests be shed if the file does not say.")] = None,
+    shed: Annotated[
+        Priority | None,
+        typer.Option(help="Allow requests to be shed, with this priority, where the file does not say."),
+    ] = None,
     format: Annotated[PlanFormat, typer.Option(help="What to print on stdout.")] = PlanFormat.table,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the table: .csv, .json, .md, .parquet.")
+        Path | None, typer.Option("--out", "-o", help="Write the table to this file: .csv, .json, .md or .parquet.")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures to this file.")] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", help="Write the frontier as a picture to this file.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the report as a page to this file.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Draw the frontier to this SVG file.")] = None,
     executor: Annotated[str, typer.Option(help="Where runs are planned: in-process, processes:4, ...")] = "in-process",
-    journal: Annotated[Path | None, typer.Option(help="Keep finished runs here; a second call resumes.")] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="Keep finished runs in this file; a second call resumes.")
+    ] = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[
         str | None,
         typer.Option(
-            help="Stop each search when proved within this; default: 0.1% as in plan, 1% for budgets and horizons."
+            help=(
+                "Stop each search once proved within this share of the cost; default: 0.1%, but 1% for budgets and "
+                "horizons."
+            )
         ),
     ] = None,
-    require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless all are proved within this.")] = None,
-    time_limit: Annotated[str, typer.Option(help="Stop each search after this.")] = "60s",
+    require_gap: Annotated[
+        str | None, typer.Option(help="Exit with code 4 unless every run is proved within this share.")
+    ] = None,
+    time_limit: Annotated[str, typer.Option(help="Time limit of each search.")] = "60s",
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")] = False,
 ) -> None:
     """Plan the case again with other budgets, prices, objectives or demand, and compare the plans in one table.
 
-    Of a file with a horizon, a row says the expected cost, that of the worst scenario, and what to sign now.
+    For a file with a horizon, each row shows the expected cost, the cost of the worst scenario and what to sign now.
     """
     from dataclasses import replace
 
@@ -119,7 +134,7 @@ def what_if(
     outputs = Outputs(format, html=html, quiet=quiet)
     inputs = [case_file, *([file] if file else []), *files.paths]
     outputs.check(inputs, others={"--out": out, "--svg": svg, "--journal": journal})
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    begin_work()
     with progress_on_stderr(quiet) as show:
         swept = what_if_as_asked(
             source,
@@ -146,7 +161,7 @@ def what_if(
 
 def _check(out: Path | None, svg: Path | None, budgets: bool) -> None:
     if out is not None and out.suffix.lower() not in SUFFIXES:
-        refuse(str(out), "the end of the name says no format", f"End it with {', '.join(SUFFIXES)}")
+        refuse(str(out), "unknown file extension", f"End the name with {', '.join(SUFFIXES)}")
     if svg is not None and not budgets:
         refuse("--svg", "draws the frontier of budgets", "Add --budget 20k:120k:12")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.candidates.screen import REPLICA_SIZES, Excluded
+from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case
-from planner.case.changes import Change, with_workloads
+from planner.case.changes import one_after_the_other, with_workload
 from planner.explanations.records import Choice, RunnerUp, extra_cost
 from planner.io.formatting import percent
+from planner.optimization.replan import Experiment
 from planner.plan.plan import Plan, PoolPlan
 from planner.plan.why_not import menu_judged
 from solvers.search.fleet_solution import FleetSolution, Outcome
@@ -20,9 +21,7 @@ class Asked:
     """Choices that share a runner-up, and the case in which it is found."""
 
     choices: tuple[Choice, ...]
-    said: str
-    change: Change
-    without: Excluded
+    experiment: Experiment
 
 
 def choices_of(plan: Plan, workload: str | None = None) -> list[Asked]:
@@ -32,7 +31,7 @@ def choices_of(plan: Plan, workload: str | None = None) -> list[Asked]:
         if workload is None or workload in pool.workloads:
             names = pool.workloads if workload is None else (workload,)
             choices = tuple(_choices(plan, pool, names))
-            asked = Asked(choices, f"without {choices[0].served_by} for {pool.workloads[0]}", *_without(plan, pool))
+            asked = Asked(choices, _without(pool, choices[0].served_by))
             key = _likeness(plan, pool, choices)
             found[key] = asked if key not in found else _merged(found[key], asked)
     return list(found.values())
@@ -56,19 +55,19 @@ def _but_for_the_name(choice: Choice) -> Choice:
 def _merged(first: Asked, second: Asked) -> Asked:
     (one,), (other,) = first.choices, second.choices
     both = one.model_copy(update={"workloads": (*one.workloads, *other.workloads)})
-    return Asked((both,), first.said, first.change, first.without)
+    return Asked((both,), first.experiment)
 
 
 def _choices(plan: Plan, pool: PoolPlan, names: tuple[str, ...]) -> Iterator[Choice]:
     """Workloads of a pool of which the same is true, together."""
     alike: dict[Choice, Choice] = {}
     for name in names:
-        told = next(w for w in plan.workloads if w.name == name)
+        served = next(w for w in plan.workloads if w.name == name)
         choice = Choice(
             workloads=(name,),
-            served_by=_served_by([d.name for d in pool.deployments], told.api),
-            cost_usd_per_month=told.cost_usd_per_month,
-            usd_per_1m_tokens=told.usd_per_1m_tokens,
+            served_by=_served_by([d.name for d in pool.deployments], served.api),
+            cost_usd_per_month=served.cost_usd_per_month,
+            usd_per_1m_tokens=served.usd_per_1m_tokens,
             ways=sum(o.workload == name and o.cost_usd_per_month is not None for o in plan.options),
             binds=tuple(_binds(plan, pool)),
             menu=menu_judged(plan, name),
@@ -83,21 +82,21 @@ def _choices(plan: Plan, pool: PoolPlan, names: tuple[str, ...]) -> Iterator[Cho
 def _served_by(deployments: list[str], api: str | None) -> str:
     hosted = " + ".join(deployments)
     if api is None:
-        return hosted or "nobody, all of it shed"
+        return hosted or "nothing: all of it is shed"
     return f"{hosted}, {api} for the rest" if hosted else api
 
 
 def _binds(plan: Plan, pool: PoolPlan) -> Iterator[str]:
     of = [w for w in plan.case.workloads if w.name in pool.workloads]
     for d in pool.deployments:
-        told = d.deployment
+        record = d.deployment
         headroom = (
-            [f"TPOT {told.tpot_ms:.0f} of {1e3 * min(w.tpot.seconds for w in of):.0f} ms"] if told.tpot_ms else []
+            [f"TPOT {record.tpot_ms:.0f} of {1e3 * min(w.tpot.seconds for w in of):.0f} ms"] if record.tpot_ms else []
         )
-        if told.ttft_ms is not None:
-            headroom.append(f"TTFT {told.ttft_ms / 1e3:.2f} of {min(w.ttft.seconds for w in of):g} s")
+        if record.ttft_ms is not None:
+            headroom.append(f"TTFT {record.ttft_ms / 1e3:.2f} of {min(w.ttft.seconds for w in of):g} s")
         yield (
-            f"{d.name} is bound by {told.bound_by} at {told.requests_in_flight:.0f} requests in flight, "
+            f"{d.name} is bound by {record.bound_by} at {record.requests_in_flight:.0f} requests in flight, "
             f"{percent(d.utilization_frac)} busy ({', '.join(headroom)})"
         )
     places = {pool.key, None, *(x for d in pool.deployments for x in (d.deployment.gpu, d.deployment.offer))}
@@ -107,21 +106,20 @@ def _binds(plan: Plan, pool: PoolPlan) -> Iterator[str]:
             yield f"{b.limit} {b.value:,.0f}{where} is reached for {b.hours_per_month:,.0f} h a month"
 
 
-def _without(plan: Plan, pool: PoolPlan) -> tuple[Change, Excluded]:
+def _without(pool: PoolPlan, served_by: str) -> Experiment:
     """What serves a pool may not serve its workloads, whoever rents it out; where only an API does, no API may."""
-    names = {d.name for d in pool.deployments}
+    label, names = f"without {served_by} for {pool.workloads[0]}", {d.name for d in pool.deployments}
     if names:
-        return (lambda case: case), frozenset((w, name) for w in pool.workloads for name in names)
-
-    def no_api(case: Case) -> Case:
-        return with_workloads(lambda w: w.model_copy(update={"api_allowed": False}) if w.name in pool.workloads else w)(
-            case
-        )
-
-    return no_api, frozenset()
+        return Experiment(label, lambda case: case, frozenset((w, name) for w in pool.workloads for name in names))
+    changes = [with_workload(name, api_allowed=False) for name in pool.workloads]
+    return Experiment(label, one_after_the_other(changes))
 
 
-def runner_up(plan: Plan, workload: str, found: FleetSolution) -> RunnerUp:
+def with_runner_up(plan: Plan, choice: Choice, found: FleetSolution) -> Choice:
+    return choice.model_copy(update={"runner_up": _runner_up(plan, choice.workloads[0], found)})
+
+
+def _runner_up(plan: Plan, workload: str, found: FleetSolution) -> RunnerUp:
     if found.best is None:
         return RunnerUp(served_by=None, feasible=False if found.outcome is Outcome.INFEASIBLE else None)
     extra = extra_cost(plan, found)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from planner.candidates.enumerate import Candidates
+from planner.case.apis import is_of_another_model, is_too_small
 from planner.case.case import Case
 from planner.case.changes import one_after_the_other, with_limits
-from planner.case.costs import is_too_small
 from planner.explanations.limits import every_limit
 from planner.explanations.relaxations import Infeasible, Limit, Relaxation, Shedding
 from planner.io.formatting import usd
 from planner.optimization.replan import Replanner, to_compare
 from problems.fleet_problem import FleetProblem
-from solvers.backends.deadline import why_stopped
+from solvers.backends.clock import Stopped, why_stopped
 from solvers.search.fleet_solution import Options, Outcome, Progress
 
 MOST_CASES = 100
@@ -47,34 +47,42 @@ def explain_infeasibility(
     stopped = ""
     try:
         unserved += _unserved(replanner, case)
-        for limit in _most_promising_first(every_limit(case, unserved), unserved):
-            remedy = limit.smallest(replanner, case, proved)
+        limits = _most_promising_first(every_limit(case, unserved), unserved)
+        for k, limit in enumerate(limits):
+            with replanner.part(f"limit {k + 1} of {len(limits)}: "):
+                remedy = limit.smallest(replanner, case, proved)
             remedies += [remedy] if remedy is not None else []
         if not remedies:
             for remedy in _together(replanner, case, unserved):
                 remedies.append(remedy)  # one by one, so that an interruption keeps the first
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         stopped = why_stopped(stop)
     remedies.sort(key=lambda r: r.cost_usd_per_month)
-    reasons = [] if proved else ["The search stopped before it found a plan or a proof that there is none."]
+    reasons = [] if proved else ["The search stopped before it found a plan or proved that there is none."]
     reasons += [line for w in unserved for line in _nothing_serves(w, case, candidates)]
-    return Infeasible(case.name, (*reasons, *_told(remedies, stopped or replanner.stopped)), proved, tuple(remedies))
+    return Infeasible(
+        case.name, (*reasons, *_remedies_in_words(remedies, stopped or replanner.stopped)), proved, tuple(remedies)
+    )
 
 
-def _told(remedies: list[Relaxation], stopped: str) -> list[str]:
+def _remedies_in_words(remedies: list[Relaxation], stopped: str) -> list[str]:
     lines = []
     if remedies:
-        lines.append("This would do:" if len(remedies) == 1 else "Any one of these would do, the cheapest first:")
+        lines.append(
+            "This change would be enough:"
+            if len(remedies) == 1
+            else "Any one of these changes would be enough, cheapest first:"
+        )
         lines += [f"  {_line(r)}" for r in remedies]
     elif not stopped:
-        lines.append("No limits were found whose change makes room: widen the menu, or ask for less.")
+        lines.append("No change of limits makes this case feasible: add options to the menu or reduce the demand.")
     if stopped:
         lines.append(f"Not everything was tried: {stopped}.")
     return lines
 
 
 def _line(remedy: Relaxation) -> str:
-    doubt = "" if remedy.proved_smallest else "; less may do"
+    doubt = "" if remedy.proved_smallest else "; a smaller change may be enough"
     return f"{remedy.said}: a plan then costs {usd(remedy.cost_usd_per_month)} a month{doubt}"
 
 
@@ -106,9 +114,10 @@ class _Need:
 def _needed(replanner: Replanner, case: Case, limits: list[Limit], put_back: list[Limit]) -> list[_Need]:
     """All limits loosened, then put back one by one where there still is a plan: those that cannot be."""
     loose, needs = limits, {}
-    for limit in put_back:
+    for k, limit in enumerate(put_back):
         others = [x for x in loose if x is not limit]
-        found = replanner.possible(_loosened(case, others), f"without moving {limit.key}")
+        with replanner.part(f"several limits, {k + 1} of {len(put_back)}: "):
+            found = replanner.possible(_loosened(case, others), f"without moving {limit.key}")
         if found.best is not None:
             loose = others
         else:
@@ -157,9 +166,11 @@ def _nothing_serves(workload: str, case: Case, candidates: Candidates) -> list[s
     spec = next(w for w in case.workloads if w.name == workload)
     api = "its requests may not go to an API" if not spec.api_allowed else "no API is on the menu"
     if spec.api_allowed and case.menu_apis:
-        small = all(is_too_small(case, spec, name) for name in case.menu_apis)
-        lower_tier = "every API on the menu sells a model of a lower tier, which may not answer it"
-        api = lower_tier if small else "no API on the menu takes requests that are so long"
+        own = [name for name in case.menu_apis if not is_of_another_model(case, spec, name)]
+        small = all(is_too_small(case, spec, name) for name in own)
+        lower_tier = "every API on the menu sells a model of a lower tier, which may not serve it"
+        api = lower_tier if small else "no API on the menu accepts requests of this length"
+        api = api if own else "no API on the menu sells one of its models"
     lines = [f"'{workload}': nothing on the menu can serve it, and {api}."]
     first = {r.reason: r for r in reversed(candidates.rejected) if r.workload == workload}
     return lines + [f"  {r}" for r in list(first.values())[:REASONS_SHOWN]]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 from planner.candidates.screen import REPLICA_SIZES
+from planner.case.apis import is_too_small
 from planner.case.case import Case, LatencyTarget, Workload
 from planner.case.changes import (
     Change,
@@ -20,7 +21,6 @@ from planner.case.changes import (
     with_vendors,
     with_workload,
 )
-from planner.case.costs import is_too_small
 from planner.case.demand.schema import MOST_DEPLOYMENTS
 from planner.case.length_buckets import SMALLEST_SHARE, given_lengths, spread_lengths, too_long_share
 from planner.case.menu import sellable
@@ -29,8 +29,9 @@ from planner.case.support import support_of
 from planner.case.vendors import VENDOR_NAMES, vendors_bought_of
 from planner.catalog.entries import Offer
 from planner.catalog.variant import PARALLELISMS, TENSOR, Variant
-from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit, VendorCap
+from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, SteppedLimit, VendorCap
 from planner.io.formatting import percent, usd
+from planner.optimization.replan import Experiment
 
 MORE_THAN_ANYONE_NEEDS = 1_000_000
 OBJECTIVES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}
@@ -68,8 +69,8 @@ def _money(case: Case) -> Iterator[Limit]:
     budget = case.limits.budget_usd_per_month
     if budget is not None:
         more = budget * (1 + ONE_MORE_FRAC["budget"])
-        said = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget_usd_per_month)"
-        step = Step(said, with_limits(budget_usd_per_month=more))
+        label = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget_usd_per_month)"
+        step = Experiment(label, with_limits(budget_usd_per_month=more))
         yield Budget(key="policy.budget_usd_per_month", one_more=step, usd_per_month=budget)
 
 
@@ -84,13 +85,13 @@ def _quotas(case: Case) -> Iterator[Limit]:
 
 
 def _quota(kind: str, name: str, most: int, within: str, one_more: int) -> Limit:
-    def more(n: int) -> Step:
-        said = f"allow {n} more {name}{within} (policy.{kind}.{name}: {most + n})"
-        return Step(said, with_quota(kind, name, most + n))
+    def more(n: int) -> Experiment:
+        label = f"allow {n} more {name}{within} (policy.{kind}.{name}: {most + n})"
+        return Experiment(label, with_quota(kind, name, most + n))
 
-    def rung(k: int) -> Step:
+    def rung(k: int) -> Experiment:
         if k == MORE_THAN_ANYONE_NEEDS:
-            return Step(f"take away the limit on {name} (policy.{kind}.{name})", with_quota(kind, name, None))
+            return Experiment(f"remove the limit on {name} (policy.{kind}.{name})", with_quota(kind, name, None))
         return more(k + 1)
 
     key = f"policy.{kind}.{name}"
@@ -102,25 +103,25 @@ def _kinds(case: Case) -> Iterator[Limit]:
     limits = case.limits
     kinds = len({o.gpu for o in case.offers.values() if sellable(case, o)})
     if limits.max_gpu_types is not None and limits.max_gpu_types < kinds:
-        said = "allow {n} types of GPU instead of {now} (policy.max_gpu_types)"
-        yield _count("max_gpu_types", said, limits.max_gpu_types, range(limits.max_gpu_types + 1, kinds + 1))
+        label = "allow {n} types of GPU instead of {now} (policy.max_gpu_types)"
+        yield _count("max_gpu_types", label, limits.max_gpu_types, range(limits.max_gpu_types + 1, kinds + 1))
     yield from _vendors(case)
     if limits.min_replicas > 1:
-        said = "lower the fewest replicas of a workload from {now} to {n} (policy.min_replicas)"
-        yield _count("min_replicas", said, limits.min_replicas, range(limits.min_replicas - 1, 0, -1))
+        label = "lower the minimum number of replicas from {now} to {n} (policy.min_replicas)"
+        yield _count("min_replicas", label, limits.min_replicas, range(limits.min_replicas - 1, 0, -1))
     if limits.spread and limits.min_replicas > 1 and any(o.gpus > 1 for o in case.offers.values() if sellable(case, o)):
-        said = "let all replicas of a deployment stand on one instance (policy.spread: false)"
-        step = Step(said, with_limits(spread=None))
+        label = "let all replicas of a deployment run on one instance (policy.spread: false)"
+        step = Experiment(label, with_limits(spread=None))
         yield _permission("policy.spread", step, one_more=step)
     larger = [n for n in REPLICA_SIZES if n > limits.max_gpus_per_replica]
     if larger:
-        said = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
-        yield _count("max_gpus_per_replica", said, limits.max_gpus_per_replica, larger, where="menu")
+        label = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
+        yield _count("max_gpus_per_replica", label, limits.max_gpus_per_replica, larger, where="menu")
     yield from _parallelism(case)
     at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
-        said = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
-        yield _count("max_deployments", said, limits.max_deployments, [limits.max_deployments + 1], where="menu")
+        label = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
+        yield _count("max_deployments", label, limits.max_deployments, [limits.max_deployments + 1], where="menu")
 
 
 def _parallelism(case: Case) -> Iterator[Limit]:
@@ -132,9 +133,9 @@ def _parallelism(case: Case) -> Iterator[Limit]:
         able = (support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
         if way not in now and any(able):
             ways = tuple(w for w in PARALLELISMS if w in (*now, way))
-            measured = "" if way == TENSOR else ", once you have measured it"
-            said = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
-            step = Step(said, with_limits(parallelism=ways))
+            measured = "" if way == TENSOR else "once you have measured it"
+            label = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
+            step = Experiment(label, with_limits(parallelism=ways))
             yield _permission(f"menu.parallelism.{way}", step, one_more=step)
 
 
@@ -148,8 +149,8 @@ def _vendors(case: Case) -> Iterator[Limit]:
             yield _one_kind_of_vendor(case, kind, now, values)
     for kind, share in sorted((case.limits.least_vendor_share_frac or {}).items()):
         key = f"policy.vendors.least_share.{kind}"
-        said = f"let a vendor serve less than {percent(share, 1)} of all requests ({key})"
-        step = Step(said, with_least_share(kind, None))
+        label = f"let a vendor serve less than {percent(share, 1)} of all requests ({key})"
+        step = Experiment(label, with_least_share(kind, None))
         yield _permission(key, step, one_more=step)
     for name, most in sorted((case.limits.vendor_cap_usd_per_month or {}).items()):
         yield _vendor_cap(name, most)
@@ -158,8 +159,8 @@ def _vendors(case: Case) -> Iterator[Limit]:
 def _vendor_cap(name: str, most: float) -> Limit:
     kind, _, vendor = name.partition(" ")
     more = float(f"{(1 + ONE_MORE_FRAC['objective']) * most:.12g}")
-    said = f"let {VENDOR_NAMES[kind]} {vendor} be paid {usd(more)} a month instead of {usd(most)} "
-    step = Step(f"{said}(policy.vendors.max_usd_per_month)", with_vendor_cap(name, more))
+    label = f"let {VENDOR_NAMES[kind]} {vendor} be paid {usd(more)} a month instead of {usd(most)} "
+    step = Experiment(f"{label}(policy.vendors.max_usd_per_month)", with_vendor_cap(name, more))
     key = f"policy.vendors.max_usd_per_month.{vendor}"
     return VendorCap(key=key, vendor=(kind, vendor), usd_per_month=most, one_more=step)
 
@@ -167,16 +168,16 @@ def _vendor_cap(name: str, most: float) -> Limit:
 def _one_kind_of_vendor(case: Case, kind: str, now: int, values: range) -> Limit:
     key = f"policy.vendors.at_most.{kind}"
 
-    def rung(k: int) -> Step:
-        said = f"allow {values[k]} {VENDOR_NAMES[kind]}s in use instead of {now} ({key})"
-        return Step(said, with_vendors(kind, values[k]))
+    def rung(k: int) -> Experiment:
+        label = f"allow {values[k]} {VENDOR_NAMES[kind]}s in use instead of {now} ({key})"
+        return Experiment(label, with_vendors(kind, values[k]))
 
     return SteppedLimit(key=key, rung=rung, probes=(len(values) - 1,), one_more=rung(0))
 
 
-def _count(field: str, said: str, now: int, values: range | list[int], where: str = "policy") -> Limit:
-    def rung(k: int) -> Step:
-        return Step(said.format(n=values[k], now=now), with_limits(**{field: values[k]}))
+def _count(field: str, label: str, now: int, values: range | list[int], where: str = "policy") -> Limit:
+    def rung(k: int) -> Experiment:
+        return Experiment(label.format(n=values[k], now=now), with_limits(**{field: values[k]}))
 
     return SteppedLimit(key=f"{where}.{field}", rung=rung, probes=(len(values) - 1,), one_more=rung(0))
 
@@ -184,7 +185,7 @@ def _count(field: str, said: str, now: int, values: range | list[int], where: st
 def _purchases(case: Case) -> Iterator[Limit]:
     for option in sorted({option for offer in case.offers.values() for option in _ways_to_buy(offer)}):
         if option not in case.purchase:
-            step = Step(f"buy {option} as well (menu.purchase)", with_purchase(option))
+            step = Experiment(f"buy {option} as well (menu.purchase)", with_purchase(option))
             yield _permission(f"menu.purchase.{option}", step)
 
 
@@ -194,7 +195,7 @@ def _ways_to_buy(offer: Offer) -> Iterator[str]:
     yield from prices.reserved()
 
 
-def _permission(key: str, step: Step, workload: str | None = None, one_more: Step | None = None) -> Limit:
+def _permission(key: str, step: Experiment, workload: str | None = None, one_more: Experiment | None = None) -> Limit:
     return SteppedLimit(key=key, workload=workload, rung=lambda k: step, one_more=one_more)
 
 
@@ -207,7 +208,7 @@ def _api(case: Case, w: Workload) -> Iterator[Limit]:
     if missing:
         changes.append(lambda case: case.model_copy(update={"menu_apis": (case.baseline,)}))
     where = " and ".join([*([] if w.api_allowed else ["api: allowed"]), *(["menu.apis"] if missing else [])])
-    step = Step(f"let {w.name} use an API ({where})", one_after_the_other(changes))
+    step = Experiment(f"let {w.name} use an API ({where})", one_after_the_other(changes))
     yield _permission(f"{w.name}.api", step, w.name, one_more=step)
 
 
@@ -215,7 +216,9 @@ def _smaller_apis(case: Case, w: Workload) -> Iterator[Limit]:
     if not any(is_too_small(case, w, api) for api in case.menu_apis):
         return
     changes = [with_workload(w.name, smaller_apis_forbidden=None), with_limits(smaller_apis_forbidden=None)]
-    step = Step(f"let {w.name} use an API of a lower tier (api, policy.smaller_apis)", one_after_the_other(changes))
+    step = Experiment(
+        f"let {w.name} use an API of a lower tier (api, policy.smaller_apis)", one_after_the_other(changes)
+    )
     yield _permission(f"{w.name}.api", step, w.name, one_more=step)
 
 
@@ -231,9 +234,9 @@ def _quality(case: Case, w: Workload) -> Iterator[Limit]:
     if not levels:
         return
 
-    def to(loss: float) -> Step:
-        said = f"accept {percent(loss, 1)} quality loss of {w.name} instead of {percent(now, 1)} (quality.max_loss)"
-        return Step(said, with_workload(w.name, max_quality_loss_frac=loss))
+    def to(loss: float) -> Experiment:
+        label = f"accept {percent(loss, 1)} quality loss of {w.name} instead of {percent(now, 1)} (quality.max_loss)"
+        return Experiment(label, with_workload(w.name, max_quality_loss_frac=loss))
 
     nearby = now + ONE_MORE_FRAC["quality"]
     yield SteppedLimit(
@@ -258,9 +261,9 @@ def _objective(w: Workload, kind: str, name: str, objective: LatencyTarget, fact
     values = round_figures_above(now, factors[-1])
     where = f"slo.{kind}_p{100 * objective.percentile:g}"
 
-    def to(seconds: float) -> Step:
-        said = f"relax {w.name}'s {name} from {duration(now)} to {duration(seconds)} ({where})"
-        return Step(said, with_workload(w.name, **{kind: objective.model_copy(update={"seconds": seconds})}))
+    def to(seconds: float) -> Experiment:
+        label = f"relax {w.name}'s {name} from {duration(now)} to {duration(seconds)} ({where})"
+        return Experiment(label, with_workload(w.name, **{kind: objective.model_copy(update={"seconds": seconds})}))
 
     return SteppedLimit(
         key=f"{w.name}.{where}",
@@ -279,10 +282,12 @@ def _residency(case: Case, w: Workload) -> Iterator[Limit]:
         there = {getattr(o, field.removesuffix("s")) for o in case.offers.values() if sellable(case, o)}
         more = sorted(there - set(allowed))
         ways = tuple(
-            Step(f"let {w.name} run in {x} as well ({field})", with_workload(w.name, **{field: (*allowed, x)}))
+            Experiment(f"let {w.name} run in {x} as well ({field})", with_workload(w.name, **{field: (*allowed, x)}))
             for x in more
         )
-        anywhere = Step(f"let {w.name} run anywhere on the menu ({field})", with_workload(w.name, **{field: None}))
+        anywhere = Experiment(
+            f"let {w.name} run anywhere on the menu ({field})", with_workload(w.name, **{field: None})
+        )
         if ways:
             yield Alternatives(
                 key=f"{w.name}.{field}", workload=w.name, ways=ways, all_at_once=anywhere, one_more=anywhere
@@ -300,8 +305,8 @@ def _length(case: Case, w: Workload) -> Iterator[Limit]:
     else:
         lengths = given_lengths(w.buckets, (longest,), longest)
     if lengths.buckets:
-        said = f"refuse {percent(share, 2)} of {w.name}, longer than {longest:,} tokens (tokens.longest: {longest})"
-        step = Step(said, with_workload(w.name, **lengths.fields))
+        label = f"refuse {percent(share, 2)} of {w.name}, longer than {longest:,} tokens (tokens.longest: {longest})"
+        step = Experiment(label, with_workload(w.name, **lengths.fields))
         yield _permission(f"{w.name}.tokens.longest", step, w.name)
 
 

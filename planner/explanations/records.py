@@ -94,6 +94,8 @@ class Explanation(Result, Strict):
     name: str
     case_hash: str
     cost_usd_per_month: float
+    held_usd_per_month: float = 0.0
+    """of what was signed before, paid in any case; not part of the cost"""
     gap_frac: float
     workload: str | None
     """where only what is its own was looked at"""
@@ -114,11 +116,11 @@ class Explanation(Result, Strict):
 
 def read_explanation(path: Path | str, plan: Plan) -> Explanation:
     """A saved explanation of this plan; raises InputError where it is none, or of another."""
-    remedy = "Write it anew: fleetplan explain PLAN.json --format json"
-    told = saved(Explanation, read_json_text(path), path, "an explanation", remedy)
-    if told.case_hash != plan.case_hash:
-        raise input_error(path, "explains another plan", remedy)
-    return told
+    remedy = "Write it again: fleetplan explain PLAN.json --format json"
+    explanation = saved(Explanation, read_json_text(path), path, "an explanation", remedy)
+    if explanation.case_hash != plan.case_hash:
+        raise input_error(path, "explains a different plan", remedy)
+    return explanation
 
 
 def marginal_value(plan: Plan, limit: str, workload: str | None, step: str, looser: FleetSolution) -> MarginalValue:

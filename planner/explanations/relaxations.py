@@ -9,27 +9,20 @@ from dataclasses import dataclass
 
 from planner.case.case import Case
 from planner.case.changes import Change, last_month, with_limits, with_vendor_cap, with_workload
-from planner.case.horizon import requests_per_month, slots_of
 from planner.case.quarters import held_usd_per_month
+from planner.case.slots import requests_per_month, slots_of
 from planner.case.vendors import VENDOR_NAMES, Vendor, vendor_held_usd
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
-from planner.optimization.replan import Replanner
+from planner.optimization.replan import Experiment, Replanner
 from problems.vendors.spend import paid_by_month
+from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
 CLOSE_FRAC = 0.01
 """a budget that is proved to be the smallest within this share is called so"""
 MOST_SHED_FRAC = 0.5
 """shedding more than this is no remedy"""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A limit moved, in the user's words."""
-
-    said: str
-    change: Change
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,7 @@ class Limit(ABC):
 
     key: str
     workload: str | None = None
-    one_more: Step | None = None
+    one_more: Experiment | None = None
     """the step whose worth is told; None: moving it a little cannot change anything"""
 
     @property
@@ -76,15 +69,15 @@ class Limit(ABC):
         `none_yet`: whether it is proved that there is no plan without moving it.
         """
 
-    def _remedy(self, step: Step, cost_usd_per_month: float, proved: bool) -> Relaxation:
-        return Relaxation(self.key, step.said, step.change, cost_usd_per_month, proved)
+    def _remedy(self, step: Experiment, cost_usd_per_month: float, proved: bool) -> Relaxation:
+        return Relaxation(self.key, step.label, step.change, cost_usd_per_month, proved)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteppedLimit(Limit):
     """A limit with steps, each looser than the one before."""
 
-    rung: Callable[[int], Step]
+    rung: Callable[[int], Experiment]
     probes: tuple[int, ...] = (0,)
     """rungs to try, until one does; most limits do best at their loosest, so that is the only one"""
 
@@ -111,32 +104,32 @@ class SteppedLimit(Limit):
                 else:
                     high, cost = k, tried.cost_usd_per_month
             step = self.rung(high)
-            cost = min(cost, replanner.solve(step.change(case), step.said).cost_usd_per_month)
-        except KeyboardInterrupt:
+            cost = min(cost, replanner.solve(step.change(case), step.label).cost_usd_per_month)
+        except Stopped:
             proved = proved and high - low == 1
         return self._remedy(self.rung(high), cost, proved)
 
     def _tried(self, replanner: Replanner, case: Case, k: int) -> FleetSolution:
         step = self.rung(k)
-        return replanner.possible(step.change(case), step.said)
+        return replanner.possible(step.change(case), step.label)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alternatives(Limit):
     """A limit that can be moved in several ways, none of which is less than another; the cheapest is taken."""
 
-    ways: tuple[Step, ...]
-    all_at_once: Step
+    ways: tuple[Experiment, ...]
+    all_at_once: Experiment
 
     @property
     def loosest(self) -> Change:
         return self.all_at_once.change
 
     def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
-        everything = replanner.solve(self.all_at_once.change(case), self.all_at_once.said)
+        everything = replanner.solve(self.all_at_once.change(case), self.all_at_once.label)
         if everything.best is None:
             return None
-        found = [(way, replanner.solve(way.change(case), way.said)) for way in self.ways]
+        found = [(way, replanner.solve(way.change(case), way.label)) for way in self.ways]
         possible = [(way, solution) for way, solution in found if solution.best is not None]
         if not possible:
             proved = all(solution.outcome is Outcome.INFEASIBLE for _, solution in found)
@@ -168,7 +161,7 @@ class Budget(Limit):
         said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
         said += f"; {usd(held)} of it for what is held" if held else ""
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
-        step = Step(said, with_limits(budget_usd_per_month=enough))
+        step = Experiment(said, with_limits(budget_usd_per_month=enough))
         return self._remedy(step, found.cost_usd_per_month, proved)
 
     def _bounds(self, replanner: Replanner, case: Case, found: FleetSolution, needed: float) -> list[float]:
@@ -203,7 +196,7 @@ class VendorCap(Limit):
         enough = float(math.ceil(paid + vendor_held_usd(case, self.vendor)))
         said = f"let {VENDOR_NAMES[self.vendor[0]]} {self.vendor[1]} be paid {usd(enough)} a month instead of "
         said += f"{usd(self.usd_per_month)} (policy.vendors.max_usd_per_month; less may be enough)"
-        step = Step(said, with_vendor_cap(" ".join(self.vendor), enough))
+        step = Experiment(said, with_vendor_cap(" ".join(self.vendor), enough))
         return self._remedy(step, found.cost_usd_per_month, proved=False)
 
 
@@ -233,4 +226,4 @@ class Shedding(Limit):
             return None
         where = f"shed: {{penalty_per_1k_requests: ${1e3 * self.usd_per_request:g}}}"
         said = f"let {self.workload} shed load ({where}): about {percent(shed)} would be shed"
-        return self._remedy(Step(said, self.loosest), found.cost_usd_per_month, proved=False)
+        return self._remedy(Experiment(said, self.loosest), found.cost_usd_per_month, proved=False)

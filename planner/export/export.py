@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 from importlib import import_module
 from types import ModuleType
 
@@ -16,12 +17,17 @@ from planner.io.units import is_time_zone
 from planner.plan.plan import Plan
 
 README = "README.md"
+NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+REGISTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*")
+IMAGE = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5}(?=/))?(/[a-z0-9._-]+)*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
+)
 MOST_HEADROOM_FRAC = 10.0
 """more than this is a slip of the pen"""
 
 
 def target_names() -> list[str]:
-    return sorted(found.name for found in pkgutil.iter_modules(targets.__path__))
+    return sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(targets.__path__))
 
 
 def export_plan(plan: Plan, target: str, settings: Settings) -> dict[str, str]:
@@ -30,8 +36,8 @@ def export_plan(plan: Plan, target: str, settings: Settings) -> dict[str, str]:
     fleet = hosted_fleet(plan, settings)
     if not fleet.hosted:
         apis = listed(sorted({w.api for w in plan.workloads if w.api}), "and")
-        sentence = f"it hosts nothing: {apis} takes the requests" if apis else "it hosts nothing in this month"
-        raise input_error("--to", f"the plan has nothing to export, since {sentence}", "Point your gateway there")
+        sentence = f"it hosts nothing: {apis} serves all requests" if apis else "it hosts nothing in this month"
+        raise input_error("--to", f"the plan has nothing to export, because {sentence}", "Point your gateway there")
     module = _module(target)
     ways: tuple[str, ...] = getattr(module, "WEIGHTS_FROM", KINDS)
     if settings.weights.kind not in ways:
@@ -44,7 +50,7 @@ def export_plan(plan: Plan, target: str, settings: Settings) -> dict[str, str]:
 def _module(target: str) -> ModuleType:
     if target not in target_names():
         raise input_error("--to", f"there is no target {shown(target)}", did_you_mean(target, target_names()))
-    return import_module(f"{targets.__name__}.{target}")
+    return import_module(f"{targets.__name__}.{target.replace('-', '_')}")
 
 
 def check_settings(plan: Plan, settings: Settings) -> None:
@@ -54,7 +60,18 @@ def check_settings(plan: Plan, settings: Settings) -> None:
         raise input_error("--month", f"the plan has no month {settings.month + 1}", f"Give {few}")
     if not 0 <= settings.headroom_frac <= MOST_HEADROOM_FRAC:
         most = f"{MOST_HEADROOM_FRAC:.0%}"
-        raise input_error("--headroom", f"{settings.headroom_frac:.0%} is not from 0% to {most}", "Write one as 20%")
+        raise input_error(
+            "--headroom", f"{settings.headroom_frac:.0%} is not from 0% to {most}", "Write one such as 20%"
+        )
+    if settings.namespace is not None and not NAMESPACE.fullmatch(settings.namespace):
+        remedy = "Write small letters, digits and hyphens, at most 63"
+        raise input_error("--namespace", f"{shown(settings.namespace)} cannot be the name of a namespace", remedy)
+    if settings.registry is not None and not REGISTRY.fullmatch(settings.registry):
+        remedy = "Write it as registry.internal:5000/mirror, without https://"
+        raise input_error("--registry", f"{shown(settings.registry)} is not a registry", remedy)
+    if settings.image is not None and not IMAGE.fullmatch(settings.image):
+        remedy = "Write one such as registry.internal/vllm:1"
+        raise input_error("--image", f"{shown(settings.image)} is not an image", remedy)
     if not is_time_zone(settings.time_zone):
-        remedy = "Write one as Europe/Berlin or UTC"
+        remedy = "Write one such as Europe/Berlin or UTC"
         raise input_error("--time-zone", f"there is no time zone {shown(settings.time_zone)}", remedy)

@@ -13,7 +13,7 @@ from planner.io.files import make_folder, write_whole
 LIST = ".fleetplan-export"
 """names the target, and each file with a digest of what was written; kubectl does not read it"""
 FORMAT = "fleetplan-export/1"
-OURS = re.compile(r"[A-Za-z0-9-]+(/[A-Za-z0-9-]+)?\.(yaml|md)")
+OURS = re.compile(r"([A-Za-z0-9-]+/){0,3}[A-Za-z0-9_-]+\.(yaml|md|py|json)")
 ELSEWHERE = "Choose another folder"
 
 
@@ -29,7 +29,7 @@ def write_folder(folder: Path, target: str, files: dict[str, str], force: bool) 
             if _digest((folder / name).read_bytes()) == digest:
                 (folder / name).unlink()
             else:
-                remarks.append(f"kept {folder / name}: the plan no longer has it, but it was edited")
+                remarks.append(f"kept {folder / name}: it is no longer part of the plan, but it was edited")
     for name, text in files.items():
         make_folder((folder / name).parent)
         write_whole(folder / name, text)
@@ -50,7 +50,7 @@ def _check(folder: Path, target: str, files: dict[str, str], force: bool) -> dic
     before = _earlier(folder, target)
     for name in files:
         path = folder / name
-        outside = path.is_symlink() or path.parent.is_symlink()
+        outside = not _inside(folder, name)
         if outside or (path.exists() and name not in before):
             raise input_error(path, "was not written by an export, and is kept", ELSEWHERE)
     return before
@@ -71,8 +71,11 @@ def _earlier(folder: Path, target: str) -> dict[str, str]:
 
 
 def _inside(folder: Path, name: str) -> bool:
+    """Whether neither the file nor a folder on the way to it is a link to somewhere else."""
     path = folder / name
-    return not path.is_symlink() and not path.parent.is_symlink()
+    return not any(
+        step.is_symlink() for step in (path, *path.parents) if step.is_relative_to(folder) and step != folder
+    )
 
 
 def _digest(data: bytes) -> str:

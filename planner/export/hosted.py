@@ -8,10 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+from planner.case.controller import Controller
+from planner.case.start_up import start_by_parts
 from planner.case.weights import weights_of
 from planner.catalog.entries import Gpu, Offer
-from planner.export.hours import Hours, peak
+from planner.export.hours import Hours, Skipped, peak, skipped
+from planner.export.manifests import documents
 from planner.export.names import SPOT, plain, unique
 from planner.export.packing import Box, Wanted, packed, skews
 from planner.export.weights import BUCKET, HUB_ID, STREAM, Weights
@@ -26,7 +30,11 @@ IMAGES = {
 }
 NVIDIA_IMAGE = f"vllm/vllm-openai:v{VLLM}"
 PORT = 8000
+WITHOUT_NAMESPACE = ("NodePool",)
+"""kinds of which a cluster has one set"""
 SPOT_PURCHASE = "spot"
+OTHERWISE_YEAR = 2027
+"""whose clocks count where a plan does not say when it begins"""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,18 @@ class Settings:
     weights: Weights = field(default_factory=Weights)
     headroom_frac: float = 0.0
     """replicas above those of the busiest hour that may be added under load, as a share of them"""
+    namespace: str | None = None
+    """of what Kubernetes keeps in one; None: that of whoever applies it"""
+    registry: str | None = None
+    """which images are pulled from, under the names that they have; None: where they are published"""
+
+    def mirrored(self, image: str) -> str:
+        """An image as the registry has it."""
+        if self.registry is None:
+            return image
+        host, slash, path = image.partition("/")
+        published = slash and ("." in host or ":" in host or host == "localhost")
+        return f"{self.registry}/{path if published else image}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +68,11 @@ class Part:
     name: str
     spot: bool
     hours: Hours
+    """as planned"""
+    floor: Hours
+    """that a schedule holds: the plan's, and the buffer of a controller that was tuned for it"""
     most: int
-    """in any hour of any month of the plan"""
+    """in any hour of any month of the plan, or the ceiling of that controller"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +99,8 @@ class Hosted:
     """to load them, as the plan counts on"""
     weights_s: float
     """to load them on a fresh node, from where they come"""
-    instance_s: float
-    """until an instance can load them, as planned"""
+    other_start_s: float
+    """of a start, as planned, besides the weights: machine and engine"""
     drain_s: int
     """the longest answer that the plan counts on"""
     firm: Hours
@@ -94,15 +117,25 @@ class Hosted:
     """replicas kept busy"""
     requests_per_s: float
     """of all replicas, on average over the hours"""
+    tuned: Controller | None = None
+    """that was tuned for the plan on requests in flight; None: triggers are as planned"""
 
     @property
     def parts(self) -> list[Part]:
         """Those that have a replica in some hour."""
         both = [
-            Part(self.name, False, self.firm, self.most_firm),
-            Part(self.name + SPOT, True, self.spot, self.most_spot),
+            self._part(self.name, False, self.firm, self.most_firm),
+            self._part(self.name + SPOT, True, self.spot, self.most_spot),
         ]
         return [part for part in both if peak(part.hours)]
+
+    def _part(self, name: str, spot: bool, hours: Hours, most: int) -> Part:
+        """A buffer is firm where anything is."""
+        if self.tuned is None:
+            return Part(name, spot, hours, hours, most)
+        buffer = self.tuned.buffer if not spot or not peak(self.firm) else 0
+        floor = {day: tuple(n + buffer * (n > 0) for n in counts) for day, counts in hours.items()}
+        return Part(name, spot, hours, floor, math.ceil(round(most * self.tuned.most_ratio, 9)) + buffer)
 
     @property
     def replicas(self) -> Hours:
@@ -131,13 +164,18 @@ class Hosted:
         return "--enable-lora" in self.arguments
 
     @property
+    def adapter_names(self) -> list[str]:
+        """Of the adapters that the engine loads."""
+        return [word.partition("=")[0] for word in self.arguments if "=adapters/" in word]
+
+    @property
     def is_amd(self) -> bool:
         return self.gpu.vendor.lower() == "amd"
 
     @property
     def start_s(self) -> float:
         """From the order of an instance to a replica that is ready: planned, but for where the weights come from."""
-        return self.instance_s + self.weights_s
+        return self.other_start_s + self.weights_s
 
     @cached_property
     def busiest_frac(self) -> float:
@@ -155,6 +193,16 @@ class Hosted:
     def in_flight(self) -> int:
         """Requests that a replica works on in the busiest hour."""
         return max(1, round(self.plan.deployment.requests_in_flight * self.busiest_frac))
+
+    @property
+    def target_in_flight(self) -> int:
+        """From which a trigger adds replicas."""
+        return max(1, round(self.in_flight * (self.tuned.target if self.tuned else 1.0)))
+
+    @property
+    def lead_s(self) -> float:
+        """By which a floor rises early."""
+        return self.start_s + (self.tuned.more_lead_s if self.tuned else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +222,22 @@ class HostedFleet:
         """First line of every file; nothing that a user wrote is in it."""
         which = f"month {self.settings.month + 1} of the plan" if self.view.months > 1 else "the plan"
         return f"fleetplan {self.plan.fleetplan_version}, {which} with case {self.plan.case_hash[:19]}"
+
+    def manifests(self, *objects: dict[str, Any]) -> str:
+        """A file of objects, in the namespace that was asked for."""
+        return documents(self.header, *(self._placed(found) for found in objects))
+
+    def _placed(self, found: dict[str, Any]) -> dict[str, Any]:
+        if self.settings.namespace is None or found.get("kind") in WITHOUT_NAMESPACE:
+            return found
+        name, *rest = found["metadata"].items()
+        return found | {"metadata": dict([name, ("namespace", self.settings.namespace), *rest])}
+
+    @property
+    def skipped(self) -> Skipped | None:
+        """By the clocks of the year in which the plan begins."""
+        first = self.plan.case.starts
+        return skipped(self.settings.time_zone, first.year if first is not None else OTHERWISE_YEAR)
 
     @property
     def clusters(self) -> list[str]:
@@ -219,15 +283,15 @@ def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
     """The deployments of a month; those without a replica are left out."""
     view = account_of(plan)
     slots = tuple(t for t, slot in enumerate(plan.slots) if slot.month == settings.month)
-    told = [(pool, d) for pool in plan.pools for d in pool.deployments]
-    spot = _spot_by_slot(plan, range(len(plan.slots)), [d for _, d in told])
-    running = [k for k, (_, d) in enumerate(told) if any(d.replicas_by_slot[t] for t in slots)]
-    names = unique(_name(*told[k]) for k in running)
-    places = {(o.provider, o.region): None for k in running for o in [plan.case.offers[told[k][1].deployment.offer]]}
+    planned = [(pool, d) for pool in plan.pools for d in pool.deployments]
+    spot = _spot_by_slot(plan, range(len(plan.slots)), [d for _, d in planned])
+    running = [k for k, (_, d) in enumerate(planned) if any(d.replicas_by_slot[t] for t in slots)]
+    names = unique(_name(*planned[k]) for k in running)
+    places = {(o.provider, o.region): None for k in running for o in [plan.case.offers[planned[k][1].deployment.offer]]}
     clusters = dict(zip(places, unique(f"{provider}-{region}" for provider, region in places), strict=True))
     commands = serve_commands(plan)
     hosted = tuple(
-        _hosted(view, settings, slots, name, clusters, *told[k], commands[k], spot[k])
+        _hosted(view, settings, slots, name, clusters, *planned[k], commands[k], spot[k])
         for k, name in zip(running, names, strict=True)
     )
     return HostedFleet(plan, settings, hosted, slots, view)
@@ -235,46 +299,52 @@ def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
 
 def _hosted(
     view: PlanAccount, settings: Settings, slots: tuple[int, ...], name: str, clusters: dict[tuple[str, str], str],
-    pool: PoolPlan, told: DeploymentPlan, serve: ServeCommand, spot: dict[int, int],
+    pool: PoolPlan, planned: DeploymentPlan, serve: ServeCommand, spot: dict[int, int],
 ) -> Hosted:  # fmt: skip
-    plan, case, d = view.plan, view.case, told.deployment
+    plan, case, d = view.plan, view.case, planned.deployment
     offer, gpu = case.offers[d.offer], case.gpus[d.gpu]
     weights_gb, planned_gb_per_s = weights_of(case, d.model, d.quantization).gb, case.start.weights_gb_per_s
-    firm = {t: n - spot[t] for t, n in enumerate(told.replicas_by_slot)}
-    carried = view.carried(pool, pool.deployments.index(told))
+    firm = {t: n - spot[t] for t, n in enumerate(planned.replicas_by_slot)}
+    carried = view.carried(pool, pool.deployments.index(planned))
     answers = [b.output_tokens for w in case.workloads if w.name in pool.workloads for b in w.buckets]
     return Hosted(
         name=name,
         cluster=clusters[offer.provider, offer.region],
         pool=pool,
-        plan=told,
+        plan=planned,
         offer=offer,
         gpu=gpu,
         serve=serve,
-        image=settings.image or IMAGES.get(gpu.vendor.lower(), NVIDIA_IMAGE),
+        image=settings.image or settings.mirrored(IMAGES.get(gpu.vendor.lower(), NVIDIA_IMAGE)),
         weights=settings.weights,
         checkpoint=shlex.split(serve.command)[2],
         weights_gb=weights_gb,
         planned_weights_s=weights_gb / planned_gb_per_s,
         weights_s=weights_gb / settings.weights.gb_per_s(planned_gb_per_s),
-        instance_s=case.start.instance_s,
+        other_start_s=sum(start_by_parts(case, d.model, d.quantization, weights_s=0.0).values()),
         drain_s=math.ceil(((d.ttft_ms or 0.0) + d.tpot_ms * max(answers)) / 1000),
         firm=_by_day(plan, slots, firm),
         spot=_by_day(plan, slots, spot),
         most_firm=max(firm.values()),
         most_spot=max(spot.values()),
-        must_be_firm=max(told.firm_replicas_by_slot[t] for t in slots),
+        must_be_firm=max(planned.firm_replicas_by_slot[t] for t in slots),
         spread=is_spread(plan),
         load={
-            day: tuple(told.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
+            day: tuple(planned.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
         },
         requests_per_s=float(carried[list(slots)].sum()) / len(slots),
+        tuned=_tuned(plan),
     )
 
 
-def _name(pool: PoolPlan, told: DeploymentPlan) -> str:
+def _tuned(plan: Plan) -> Controller | None:
+    """The controller of a plan that was tuned for it."""
+    return plan.operation.controller if plan.operation is not None and plan.operation.tuned is not None else None
+
+
+def _name(pool: PoolPlan, planned: DeploymentPlan) -> str:
     """The workload, or the model that several share; the GPUs too where several deployments serve one pool."""
-    d = told.deployment
+    d = planned.deployment
     base = plain(pool.workloads[0]) if len(pool.workloads) == 1 else f"shared-{plain(d.model)}"
     if len(pool.deployments) == 1:
         return base
@@ -307,9 +377,9 @@ def instances(plan: Plan, offer: str, slot: int, spot: bool) -> int:
     return sum(line.instances_by_slot[slot] for line in lines)
 
 
-def boxes_of(plan: Plan, offer: str, slot: int, told: list[DeploymentPlan]) -> list[Box]:
+def boxes_of(plan: Plan, offer: str, slot: int, planned: list[DeploymentPlan]) -> list[Box]:
     """The instances of an offer in an hour with what stands in them, by the places of the deployments."""
-    there = [(k, d) for k, d in enumerate(told) if d.deployment.offer == offer]
+    there = [(k, d) for k, d in enumerate(planned) if d.deployment.offer == offer]
     wanted = [
         Wanted(d.deployment.gpus_per_replica, d.firm_replicas_by_slot[slot], d.replicas_by_slot[slot]) for _, d in there
     ]
@@ -320,13 +390,13 @@ def boxes_of(plan: Plan, offer: str, slot: int, told: list[DeploymentPlan]) -> l
     return boxes
 
 
-def _spot_by_slot(plan: Plan, slots: Sequence[int], told: list[DeploymentPlan]) -> list[dict[int, int]]:
+def _spot_by_slot(plan: Plan, slots: Sequence[int], planned: list[DeploymentPlan]) -> list[dict[int, int]]:
     """Replicas of each deployment that stand in spot instances, by slot."""
-    spot = [dict.fromkeys(slots, 0) for _ in told]
+    spot = [dict.fromkeys(slots, 0) for _ in planned]
     offers = dict.fromkeys(line.offer for line in plan.fleet if line.purchase == SPOT_PURCHASE)
     for offer in offers:
         for t in slots:
-            for k, n in _on_spot(boxes_of(plan, offer, t, told)):
+            for k, n in _on_spot(boxes_of(plan, offer, t, planned)):
                 spot[k][t] += n
     return spot
 

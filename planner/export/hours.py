@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import groupby
+from zoneinfo import ZoneInfo
 
 Hours = dict[str, tuple[int, ...]]
 """replicas by the hour of the day, for each kind of day"""
@@ -51,21 +54,45 @@ def _blocks(day: str, counts: tuple[int, ...], hours: Hours) -> Iterator[Block]:
         start_h = end_h
 
 
-def cron(block: Block, lead_min: int) -> tuple[str, str]:
+@dataclass(frozen=True)
+class Skipped:
+    """Minutes of the day that the clock leaves out in the night in which summer time begins."""
+
+    first_min: int
+    after_min: int
+
+
+@cache
+def skipped(time_zone: str, year: int) -> Skipped | None:
+    zone, before = ZoneInfo(time_zone), timedelta.max
+    at = datetime(year, 1, 1, tzinfo=UTC)
+    while at.year == year:
+        offset = at.astimezone(zone).utcoffset() or timedelta()
+        if offset > before:
+            local = at + before
+            first_min = 60 * local.hour + local.minute
+            return Skipped(first_min, first_min + int((offset - before).total_seconds() // 60))
+        before, at = offset, at + timedelta(minutes=30)
+    return None
+
+
+def cron(block: Block, lead_min: int, without: Skipped | None = None) -> tuple[str, str]:
     """Start and end of a block; where it has more replicas than before it starts early, so that they are up in time.
 
     The schedules of one trigger must not overlap, so a block of whole days is one span, and others start at most as
-    early as the day before leaves room for.
+    early as the day before leaves room for. KEDA passes over a time that the clock leaves out: a block that ended
+    then would not have begun the evening before. So what falls on the first of these minutes is a minute earlier.
     """
     whole_days = block.end_h - block.start_h == 24
     days = DAYS[block.day]
     spare_min = DAY_MINUTES - 60 * (block.end_h - block.start_h) - 1
     early_min = min(lead_min, DAY_MINUTES if whole_days else spare_min) if block.rises else 0
     first, last = (days[:1], days[-1:]) if whole_days else (days, days)
-    return _at(60 * block.start_h - early_min, first), _at(60 * block.end_h, last)
+    return _at(60 * block.start_h - early_min, first, without), _at(60 * block.end_h, last, without)
 
 
-def _at(minute: int, days: tuple[int, ...]) -> str:
+def _at(minute: int, days: tuple[int, ...], without: Skipped | None) -> str:
+    minute -= without is not None and minute % DAY_MINUTES == without.first_min
     shift, minute_of_day = divmod(minute, DAY_MINUTES)
     return f"{minute_of_day % 60} {minute_of_day // 60} * * {_days([(day + shift) % 7 for day in days])}"
 

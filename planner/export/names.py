@@ -6,32 +6,33 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-MOST_CHARACTERS = 40
-"""of a name: room for what Kubernetes adds to the names of pods"""
+MOST_CHARACTERS = 36
+"""of a name: room for what operators add within 63 characters (a subdomain of the production stack 27 with that of
+spot, a component of Dynamo within 45 for both)"""
 LABEL_VALUE = 63
 SPOT = "-spot"
 """ends the name of what runs on spot instances"""
 
 
-def plain(text: str, otherwise: str = "workload") -> str:
+def plain(text: str, otherwise: str = "workload", most: int = MOST_CHARACTERS) -> str:
     """An RFC 1035 label: small letters, digits and hyphens, a letter first."""
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii").lower()
     name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-") or otherwise
     name = name if name[0].isalpha() else f"w-{name}"
-    return name[:MOST_CHARACTERS].rstrip("-")
+    return name[:most].rstrip("-")
 
 
-def unique(wanted: Iterable[str]) -> list[str]:
-    """Plain names in the same order, numbered where two would be the same, with or without the ending of spot."""
+def unique(wanted: Iterable[str], ending: str = SPOT, most: int = MOST_CHARACTERS) -> list[str]:
+    """Plain names in the same order, numbered where two would be the same, with or without the ending."""
     taken: set[str] = set()
     names = []
     for text in wanted:
-        base, k = plain(text), 1
+        base, k = plain(text, most=most), 1
         name = base
-        while {name, name + SPOT} & taken:
+        while {name, name + ending} & taken:
             k += 1
-            name = f"{base[: MOST_CHARACTERS - len(str(k)) - 1].rstrip('-')}-{k}"
-        taken |= {name, name + SPOT}
+            name = f"{base[: most - len(str(k)) - 1].rstrip('-')}-{k}"
+        taken |= {name, name + ending}
         names.append(name)
     return names
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.export.hosted import Hosted, HostedFleet
+from planner.export.hosted import Hosted, HostedFleet, Part
+from planner.export.record import Step
 from planner.export.weights import BUCKET, DOWNLOAD, HOST_PATH, IMAGE, PVC, REGISTRY, STREAM, Weights
 from planner.io.errors import listed
 
@@ -25,6 +26,56 @@ ROOM = 1.2
 
 def metadata(name: str, labels: dict[str, str]) -> dict[str, Any]:
     return {"name": name, "labels": labels | {"app.kubernetes.io/managed-by": "fleetplan"}}
+
+
+def labels_of(h: Hosted, part: Part | None = None) -> dict[str, str]:
+    """What the pods of a deployment have in common, or those of a part of it."""
+    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": h.name}
+    return labels if part is None else labels | {"app.kubernetes.io/component": "spot" if part.spot else "firm"}
+
+
+def own_labels(part: Part) -> dict[str, str]:
+    """Of pods that an operator makes: it writes those of app.kubernetes.io itself, and finds its pods by them."""
+    return {"fleetplan/part": part.name}
+
+
+def budget(name: str, labels: dict[str, str], allowed: dict[str, int] | None = None) -> dict[str, Any]:
+    """Of pods that may be evicted: one at a time, unless the controller of the pods does not tell how many it has."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(name, labels),
+        "spec": {
+            **(allowed or {"maxUnavailable": 1}),
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": labels},
+        },
+    }
+
+
+def monitor(name: str, labels: dict[str, str], port: str = "http") -> dict[str, Any]:
+    """Tells Prometheus, where its operator runs it, to scrape pods; other set-ups read their annotations."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": metadata(name, labels),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "podMetricsEndpoints": [{"port": port, "path": "/metrics", "interval": "15s"}],
+        },
+    }
+
+
+def scraped(port: int) -> dict[str, str]:
+    """Annotations of pods."""
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": "/metrics"}
+
+
+MONITORING = Step(
+    "Where Prometheus' operator runs it, tell it of the pods (with the labels that its podMonitorSelector asks for); "
+    "other set-ups read the annotations of the pods.",
+    ("kubectl apply -f monitoring/",),
+)
 
 
 def pod_security() -> dict[str, Any]:
@@ -136,7 +187,8 @@ def weights_left(fleet: HostedFleet) -> Iterator[str]:
         most = max(h.weights_gb * (h.offer.gpus // h.gpus) for h in fleet.hosted)
         yield (
             "weights: each pod downloads its own whenever it starts; --weights takes them from a shared volume, a "
-            f"cache of the node, an image or a stream; nodes need a disk with room for {most:,.0f} GB beside the image"
+            f"cache of the node, an image or a stream; nodes need a disk with room for {most:,.0f} GB in addition to "
+            "the image"
         )
     if way.kind == PVC:
         yield (
@@ -162,4 +214,4 @@ def weights_left(fleet: HostedFleet) -> Iterator[str]:
         )
     if way.kind != DOWNLOAD:
         paths = [h for h in fleet.hosted if not h.on_the_hub]
-        yield from (f"{h.name}: {h.checkpoint} is no id of the Hub, so the image must have it" for h in paths)
+        yield from (f"{h.name}: {h.checkpoint} is not an id on the Hub, so the image must contain it" for h in paths)

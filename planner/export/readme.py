@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from planner.catalog.engine_support import parser_flags
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.hours import blocks
-from planner.export.record import Export
-from planner.export.routing import SHED, routes
+from planner.export.promises import all_day_usd, checks, planned_usd
+from planner.export.record import Export, Step
+from planner.export.routing import CACHE, SHED, Route, cache_share, routes
 from planner.export.weights import RATES
 from planner.io.errors import listed
 from planner.io.formatting import percent, span
+from planner.plan.operated import Operation
 from planner.plan.plan import WorkloadPlan
 from planner.plan.too_long import passed_on_requests, refused_requests
 from planner.reports.markdown import bullets, fenced, inline, table_markdown
 from planner.reports.table import Column, Row, Table
+from planner.reports.tables.operation import in_short, notes, promises, scale_order, settings
 
 ROUTERS = {
     "least-requests": "sends each request to the replica with the fewest in flight (Envoy's LEAST_REQUEST, vLLM's "
@@ -39,13 +43,21 @@ def readme(fleet: HostedFleet, target: str, made: Export) -> str:
         [f"# {inline(plan.name)}: {target}"],
         [_origin(fleet)],
         ["## What is here", "", *bullets(made.covers)],
-        ["## In this order", "", *_steps(made)],
-        ["## What is left to you", "", *bullets([*_left_to_you(fleet), *made.left_to_you])],
+        ["## Steps", "", *_steps(fleet, [*_namespace(fleet, made), *made.steps])],
+        ["## What is left to you", "", *bullets([*_left_to_you(fleet, made), *made.left_to_you])],
         ["## Deployments", "", *table_markdown(_deployments(fleet))],
         ["## Replicas by the hour", "", *table_markdown(_hours(fleet))],
         ["## Where requests go", "", *table_markdown(_routes(fleet))],
         ["## Spot, priorities and shedding", "", *bullets(_priorities(fleet))],
+        ["## What it costs", "", *bullets(_costs(fleet, made))],
+        ["## Does it do what the plan says?", "", *_checks(fleet, made)],
     ]
+    if made.reached_at is not None:
+        parts.append(["## Behind the gateway target", "", *_addresses(fleet, made.reached_at)])
+    if fleet.plan.operation is not None:
+        parts.append(["## In operation, as simulated", "", *_operation(fleet, fleet.plan.operation)])
+    if made.undo:
+        parts.append(["## Roll back", "", *_steps(fleet, made.undo)])
     if too_long := [*_long_requests(fleet)]:
         parts.append(["## Requests that are too long", "", *bullets(too_long)])
     differs = [*made.cautions, *_notes(fleet)]
@@ -59,7 +71,7 @@ def _origin(fleet: HostedFleet) -> str:
     month = ""
     if fleet.view.months > 1:
         last = settings.month + 1 == fleet.view.months
-        then = "plan again when it is over" if last else f"then comes `--month {settings.month + 2}`"
+        then = "plan again when it is over" if last else f"the next one is `--month {settings.month + 2}`"
         month = f" This is month {settings.month + 1} of {fleet.view.months}: {then}."
     return (
         f"Written by fleetplan {inline(plan.fleetplan_version)} from the plan with case `{plan.case_hash}`. Nothing "
@@ -67,23 +79,94 @@ def _origin(fleet: HostedFleet) -> str:
     )
 
 
-def _steps(made: Export) -> Iterator[str]:
-    for k, step in enumerate(made.steps, start=1):
+def _steps(fleet: HostedFleet, steps: Iterable[Step]) -> Iterator[str]:
+    for k, step in enumerate(steps, start=1):
         yield f"{k}. {inline(step.what)}"
         if step.commands:
-            yield from ("", *(f"   {line}" for line in fenced("\n".join(step.commands))), "")
+            commands = "\n".join(_placed(fleet, command) for command in step.commands)
+            yield from ("", *(f"   {line}" for line in fenced(commands)), "")
 
 
-def _left_to_you(fleet: HostedFleet) -> Iterator[str]:
+def _namespace(fleet: HostedFleet, made: Export) -> Iterator[Step]:
+    if fleet.settings.namespace and any("kubectl" in line for step in made.steps for line in step.commands):
+        name = fleet.settings.namespace
+        make = f"kubectl create namespace {name} --dry-run=client -o yaml | kubectl apply -f -"
+        yield Step(f"Make the namespace {name} in each cluster.", (make,))
+
+
+def _placed(fleet: HostedFleet, command: str) -> str:
+    """A command in the namespace that was asked for."""
+    place = f" -n {fleet.settings.namespace} " if fleet.settings.namespace else " "
+    return re.sub(r"^(kubectl|helm) ", rf"\1{place}", command)
+
+
+def _costs(fleet: HostedFleet, made: Export) -> Iterator[str]:
+    yield (
+        f"the plan: ${planned_usd(fleet):,.0f} for this month, including APIs and everything else "
+        f"(${fleet.plan.cost_usd_per_month:,.0f} a month on average)"
+    )
+    for line in fleet.plan.fleet:
+        counts = [line.instances_by_slot[t] for t in fleet.slots]
+        if max(counts):
+            yield (
+                f"{line.offer}, {line.purchase}: {span(counts)} instances at ${line.usd_per_h:,.4g} an hour each, "
+                f"${line.cost_usd_per_month:,.0f} a month"
+            )
+    for w in fleet.plan.workloads:
+        if w.api_cost_usd_per_month:
+            yield f"{w.api} for {w.name}: ${w.api_cost_usd_per_month:,.0f} a month"
+    more = all_day_usd(fleet)
+    if not made.by_the_hour and more >= 1:
+        yield (
+            "these files do not follow the hours: running the replicas of the busiest hour all the time costs "
+            f"${more:,.0f} a month more, unless you scale them as the table of hours says"
+        )
+
+
+def _operation(fleet: HostedFleet, o: Operation) -> Iterator[str]:
+    yield from bullets([in_short(o), *notes(o)])
+    yield from ("", *table_markdown(promises(o)), "", *table_markdown(settings(o)))
+    order = scale_order(fleet.plan)
+    yield from ("", *table_markdown(order), "", *bullets(order.notes))
+
+
+def _checks(fleet: HostedFleet, made: Export) -> Iterator[str]:
+    yield (
+        "Queries for Prometheus, and what each must answer. Save the answers for these metrics (`query_range`, a step "
+        "of a minute) into a folder, and `fleetplan check plan.json --live FOLDER` shows which hours departed from the "
+        "plan, and why."
+    )
+    for c in (*made.checks, *checks(fleet, made.replicas_of)):
+        yield from ("", f"{inline(c.of)}, {inline(c.what)}: {inline(c.holds)}", "", *fenced(c.query))
+
+
+def _addresses(fleet: HostedFleet, reached_at: str) -> Iterator[str]:
+    """What to write into LiteLLM's config, where this target has routes of its own."""
+    place = reached_at.replace("NAMESPACE", fleet.settings.namespace or "NAMESPACE")
+    yield (
+        "Leave out the folders of its clusters and `picker/`. In `litellm/config.yaml`, give the entries whose "
+        "`fleetplan_to` is one of these names the address behind it as `api_base`:"
+    )
+    yield from ("", *fenced("\n".join(f"{h.name}: {place.replace('{name}', h.name)}" for h in fleet.hosted)))
+
+
+def _left_to_you(fleet: HostedFleet, made: Export) -> Iterator[str]:
     for h in fleet.hosted:
         yield from (f"{h.name}: {note}" for note in h.serve.notes if note.startswith(CHECKPOINT))
     yield _loading(fleet)
     yield (
-        "secrets: a token of the Hugging Face Hub for models that ask for one, the key that clients show to the engine "
-        "(VLLM_API_KEY), and in the gateway that key and those of the APIs; the files refer to them and hold none"
+        "secrets: a Hugging Face token for models that require one, the key that clients present to the engine "
+        "(VLLM_API_KEY), and in the gateway that key and those of the APIs; the files refer to these secrets but "
+        "contain none"
     )
     yield from _parsers(fleet)
-    yield f"the gateway: it {ROUTERS[fleet.plan.case.limits.routing]}, routes by length and sheds as below"
+    if not made.brings_gateway:
+        yield (
+            f"the gateway: it {ROUTERS[fleet.plan.case.limits.routing]}, routes by length and sheds as below; "
+            "'fleetplan export --to gateway' writes one"
+        )
+        if made.reached_at is not None:
+            yield "of that gateway, litellm/ and queue/ fit, and the pools do not: see behind the gateway target, below"
     if any(h.adapters for h in fleet.hosted):
         yield "adapters: a folder or volume called adapters, with one folder for each name after --lora-modules"
 
@@ -95,10 +178,13 @@ def _loading(fleet: HostedFleet) -> str:
     taken_s = span([max(1, round(h.weights_s)) for h in fleet.hosted])
     plan = f"the plan counts on loading the weights in {counted_s} s ({planned:g} GB/s)"
     if way.kind not in RATES:
-        return f"loading: {plan}, and nobody has measured this way: compare it with your own start"
+        return f"loading: {plan}, but no measurement of this way is known: time a start of your own"
     late = max(h.weights_s - h.planned_weights_s for h in fleet.hosted)
-    rate = f"by way of {way.kind} a fresh node has them after {taken_s} s ({way.gb_per_s(planned):g} GB/s; "
-    effect = f"; probes and schedules allow for it, but what replaces a lost replica is {late:.0f} s later than planned"
+    rate = f"with {way.kind} a fresh node has them after {taken_s} s ({way.gb_per_s(planned):g} GB/s; "
+    effect = (
+        f"; probes and schedules allow for it, but the replacement of a lost replica is ready {late:.0f} s later than "
+        "planned"
+    )
     return f"loading: {plan}; {rate}{RATES[way.kind].source}){effect if late >= LATE_S else ''}"
 
 
@@ -108,10 +194,10 @@ def _parsers(fleet: HostedFleet) -> Iterator[str]:
     for name in models:
         flags = parser_flags(fleet.plan.case.models[name])
         if flags:
-            yield f"agents: where clients of {name} call tools or read its reasoning apart, add {' '.join(flags)}"
+            yield f"agents: if clients of {name} call tools or read its reasoning separately, add {' '.join(flags)}"
         else:
             yield (
-                f"agents: no source says which parsers {name} needs: where its clients call tools, look for "
+                f"agents: no source says which parsers {name} needs; if its clients call tools, look up "
                 "--enable-auto-tool-choice, --tool-call-parser and --reasoning-parser in vLLM's documentation"
             )
 
@@ -129,7 +215,7 @@ def _notes(fleet: HostedFleet) -> Iterator[str]:
 def _deployments(fleet: HostedFleet) -> Table:
     columns = (
         Column("name", "name"), Column("workloads", "serves"), Column("deployment", "as planned"),
-        Column("gpus", "GPUs of a replica", "count"), Column("in_flight", "requests in flight", "count"),
+        Column("gpus", "GPUs per replica", "count"), Column("in_flight", "requests in flight", "count"),
         Column("starts", "ready after [s]", "count"),
     )  # fmt: skip
     rows: list[Row] = [
@@ -137,8 +223,8 @@ def _deployments(fleet: HostedFleet) -> Table:
         for h in fleet.hosted
     ]
     notes = (
-        "requests in flight: of a replica in the busiest hour; ready after: from the order of an instance, as planned, "
-        "with the weights as they come here",
+        "requests in flight: per replica in the busiest hour; ready after: from ordering an instance, as planned, with "
+        "weights loaded in this way",
     )
     return Table("deployments", "deployments", columns, tuple(rows), notes)
 
@@ -148,7 +234,7 @@ def _hours(fleet: HostedFleet) -> Table:
         Column("name", "name"), Column("day", "day"), Column("hours", "hours"),
         Column("firm", "firm", "count"), Column("spot", "spot", "count"),
     )  # fmt: skip
-    notes = ("firm: on instances that are reserved or bought on demand",)
+    notes = ("firm: on reserved or on-demand instances",)
     return Table("hours", "replicas", columns, tuple(row for h in fleet.hosted for row in _hours_of(h)), notes)
 
 
@@ -163,19 +249,25 @@ def _hours_of(h: Hosted) -> Iterator[Row]:
 
 def _routes(fleet: HostedFleet) -> Table:
     columns = (
-        Column("workload", "workload"), Column("input", "input tokens", "count"),
-        Column("output", "output tokens", "count"), Column("share", "of its requests", "percent"),
-        Column("to", "goes to"),
+        Column("workload", "workload"), Column("input", "tokens of the prompt"),
+        Column("share", "of its requests", "percent"), Column("to", "goes to"),
     )  # fmt: skip
-    rows: list[Row] = []
-    for r in routes(fleet):
-        others = "any" if r.share_frac == 1 else "others"
-        rows.append((r.workload, r.input_tokens or others, r.output_tokens or others, r.share_frac, _shares(r.to)))
-    notes = (
-        "lengths are the means of the plan's buckets; how long an answer will be is known only where clients limit it",
-        "shares are those of the whole month; a deployment takes nothing in hours in which it has no replicas",
-    )
-    return Table("routes", "routes", columns, tuple(rows), notes)
+    every = routes(fleet)
+    rows: list[Row] = [(r.workload, _range(r), r.share_frac, _shares(r.to)) for r in every]
+    notes = ["shares are for the whole month; each hour has its own, and the gateway target writes them all"]
+    if told_apart := sorted({r.workload for r in every if r.by_answer}):
+        notes.append(
+            f"{listed(told_apart, 'and')}: the plan also distinguishes requests by the length of the answer, which a "
+            "gateway does not know; these shares give the replicas no more than the planned load, and the API about as "
+            "many tokens as planned"
+        )
+    return Table("routes", "routes", columns, tuple(rows), tuple(notes))
+
+
+def _range(r: Route) -> str:
+    if r.up_to is None:
+        return f"more than {r.more_than:,}" if r.more_than else "any"
+    return f"{r.more_than + 1:,} to {r.up_to:,}" if r.more_than else f"up to {r.up_to:,}"
 
 
 def _shares(to: dict[str, float]) -> str:
@@ -186,25 +278,34 @@ def _shares(to: dict[str, float]) -> str:
 
 def _priorities(fleet: HostedFleet) -> Iterable[str]:
     lines = []
-    told = {w.name: w for w in fleet.plan.workloads}
+    planned = {w.name: w for w in fleet.plan.workloads}
     on_spot = {name: h for h in fleet.hosted if any(part.spot for part in h.parts) for name in h.pool.workloads}
     for w in fleet.plan.case.workloads:
-        if w.name in on_spot:
+        if cached := _cached(fleet, w.name):
+            lines.append(
+                f"{w.name}: {percent(cached)} of its requests are answered by {CACHE}, before they reach the replicas"
+            )
+        if w.name in on_spot and not w.critical_share_frac:
+            lines.append(
+                f"{w.name}: none of its requests is critical: while spot replicas are reclaimed the gateway may shed "
+                "all that the firm ones do not carry"
+            )
+        elif w.name in on_spot:
             lines.append(
                 f"{w.name}: {percent(w.critical_share_frac)} of its requests are critical. Mark them with a higher "
                 "priority; while spot replicas are reclaimed the gateway must shed the others at once, since the firm "
-                "replicas carry the critical ones and no more"
+                "replicas can carry only the critical ones"
             )
         if w.shed_usd_per_request is not None:
             share = _share_to(fleet, w.name, SHED)
             lines.append(
-                f"{w.name}: may be shed, at ${w.shed_usd_per_request:.4g} a request: what costs least to shed goes "
-                f"first; the plan sheds {percent(share) if share else 'none'} of it"
+                f"{w.name}: may be shed, at a penalty of ${w.shed_usd_per_request:.4g} a request: shed what costs "
+                f"least first; the plan sheds {percent(share) if share else 'none'} of it"
             )
-        if api_share := _share_to(fleet, w.name, told[w.name].api):
+        if api_share := _share_to(fleet, w.name, planned[w.name].api):
             lines.append(
-                f"{w.name}: {percent(api_share)} of its requests go to {told[w.name].api}"
-                f"{_api_hours(fleet, told[w.name])}"
+                f"{w.name}: {percent(api_share)} of its requests go to {planned[w.name].api}"
+                f"{_api_hours(fleet, planned[w.name])}"
             )
         if w.deadline_h is not None:
             lines.append(f"{w.name}: may wait {w.deadline_h:g} h: queue it, and let other requests go first")
@@ -215,31 +316,36 @@ def _long_requests(fleet: HostedFleet) -> Iterator[str]:
     """What a gateway does with requests that are too long; a fleet as a whole admits no others."""
     for r in refused_requests(fleet.plan):
         yield (
-            f"{r.workload}: refuse requests of more than {r.tokens:,} tokens, prompt and answer together: "
-            f"{percent(r.share_frac, 2)} of those that arrive, about {r.requests_per_month:,.0f} a month; nothing is "
+            f"{r.workload}: refuse requests of more than {r.tokens:,} tokens (prompt plus answer): "
+            f"{percent(r.share_frac, 2)} of all requests, about {r.requests_per_month:,.0f} a month; nothing is "
             "planned for them"
         )
     for r in passed_on_requests(fleet.plan):
         where = f"send them to {r.to}" if r.to else "shed them"
         yield (
             f"{r.workload}: requests of more than {r.tokens:,} tokens, {percent(r.share_frac, 2)} of them, are longer "
-            f"than its deployments admit: {where}"
+            f"than its deployments accept: {where}"
         )
 
 
 def _share_to(fleet: HostedFleet, workload: str, destination: str | None) -> float:
     """Share of a workload's requests of the month that take one way."""
     mine = (route for route in routes(fleet) if route.workload == workload)
-    return sum(route.share_frac * route.to.get(destination or "", 0.0) for route in mine)
+    there = sum(route.share_frac * route.to.get(destination or "", 0.0) for route in mine)
+    return there * (1 - _cached(fleet, workload))
 
 
-def _api_hours(fleet: HostedFleet, told: WorkloadPlan) -> str:
+def _cached(fleet: HostedFleet, workload: str) -> float:
+    return next(cache_share(s) for s in fleet.view.served if s.w.name == workload)
+
+
+def _api_hours(fleet: HostedFleet, planned: WorkloadPlan) -> str:
     """The hours in which an API takes what the replicas cannot; nothing where it takes all."""
-    if told.api_share_frac + told.cache_share_frac >= 1 - 1e-9:
+    if planned.api_share_frac + planned.cache_share_frac >= 1 - 1e-9:
         return ""
-    used = {flow.slot for flow in told.api_flows if any(flow.requests_per_s)}
+    used = {flow.slot for flow in planned.api_flows if any(flow.requests_per_s)}
     by_day: dict[str, tuple[int, ...]] = {}
     for t in fleet.slots:
         by_day[fleet.plan.slots[t].day] = (*by_day.get(fleet.plan.slots[t].day, ()), int(t in used))
     hours = [f"{b.day} {b.start_h:02d}-{b.end_h:02d}" for b in blocks(by_day) if b.replicas]
-    return f", what the replicas of these hours cannot take: {', '.join(hours)}" if hours else ""
+    return f", those that the replicas cannot take in these hours: {', '.join(hours)}" if hours else ""

@@ -16,10 +16,16 @@ BUCKET, REGISTRY = "s3://YOUR-BUCKET", "YOUR-REGISTRY"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """weights on the Hugging Face Hub; anything else is a path that the image must have"""
 PLACES = {
-    PVC: (re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"), "the name of a PersistentVolumeClaim, as pvc:weights"),
-    HOST_PATH: (re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._-]+)+"), "an absolute path, as hostPath:/mnt/weights"),
-    IMAGE: (re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]*"), "an image, as image:registry.internal/weights:1"),
-    STREAM: (re.compile(r"(s3|gs)://[a-z0-9][A-Za-z0-9._/-]*"), "a bucket or a folder in it, as stream:s3://models"),
+    PVC: (
+        re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"),
+        "the name of a PersistentVolumeClaim, such as pvc:weights",
+    ),
+    HOST_PATH: (re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._-]+)+"), "an absolute path, such as hostPath:/mnt/weights"),
+    IMAGE: (re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]*"), "an image, such as image:registry.internal/weights:1"),
+    STREAM: (
+        re.compile(r"(s3|gs)://[a-z0-9][A-Za-z0-9._/-]*"),
+        "a bucket or a folder in it, such as stream:s3://models",
+    ),
 }
 """what may follow each kind, and how to write it"""
 

@@ -12,7 +12,7 @@ from planner.io.formatting import counted
 Path = tuple[str | int, ...]
 
 LINE_LIMIT = 280
-"""characters: sentences of our own are shorter, whatever users name their files and keys"""
+"""characters after the name of the file: sentences of our own are shorter, whatever users name their keys"""
 LINES_SHOWN = 15
 _PLAIN_KEY = re.compile(r"[\w/-]+")
 
@@ -86,12 +86,13 @@ class Diagnostic:
         file = self.file if len(self.file) <= 80 else "…" + self.file[-79:]
         place = ":".join([file, *(str(n) for n in (self.line, self.column) if n is not None)])
         where = self.where if len(self.where) <= 60 else f"{self.where[:25]}…{self.where[-34:]}"
-        head = f"{place}: {where}: " if where else f"{place}: "
+        head = f"{where}: " if where else ""
         remedy = " " + _sentence(self.remedy) if self.remedy else ""
         # The remedy is what the reader acts on, so a long message gives way to it.
         room = max(LINE_LIMIT - len(head) - len(remedy) - 1, 50)
         message = ended_at_a_word(self.message, room)
-        return ended_at_a_word(head + message + ("" if message[-1:] in ".?!…" else ".") + remedy, LINE_LIMIT)
+        end = "" if message[-1:] in ".?!…" else "."
+        return f"{place}: {ended_at_a_word(head + message + end + remedy, LINE_LIMIT)}"
 
     @property
     def position(self) -> tuple[str, int, int]:
@@ -149,9 +150,9 @@ class OutOfTime(Exception):
 
     def __str__(self) -> str:
         return (
-            f"no plan yet: the time limit of {self.limit_s:.3g} s was reached while {self.doing}. "
-            f"A first plan of this file takes {max(1.0, self.needed_s):.0f} s or more on this machine, as busy as it "
-            f"is now; try --time-limit {max(10.0, 2 * self.needed_s):.0f}s, or none."
+            f"no plan yet: the time limit of {self.limit_s:.3g} s was reached while {self.doing}. A first plan for "
+            f"this file takes about {max(1.0, self.needed_s):.0f} s or more on this machine at its present load; try "
+            f"--time-limit {max(10.0, 2 * self.needed_s):.0f}s, or none."
         )
 
 
@@ -198,4 +199,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if match is not None:
         return f"did you mean {shown(match)}?"
     everything = ", ".join(shown(name)[1:-1] for name in names)
-    return f"known here: {everything}" if names and len(everything) <= 100 else ""
+    return f"known names: {everything}" if names and len(everything) <= 100 else ""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from planner.io.errors import input_error
+from solvers.backends.clock import undisturbed
 
 CHOOSE = "Choose a folder that exists and that you may write to"
 
@@ -53,8 +54,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        remedy = "Name a folder that can be made, or one that is there"
-        raise input_error(folder, f"cannot be made: {_reason(error)}", remedy) from None
+        remedy = "Name a folder that exists, or one that can be created"
+        raise input_error(folder, f"cannot be created: {_reason(error)}", remedy) from None
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
@@ -64,11 +65,12 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        _check_replaceable(path)
-        if _is_stream(path):
-            _write_through(path, data)
-        else:
-            _replace(os.path.realpath(path), data)
+        with undisturbed():
+            _check_replaceable(path)
+            if _is_stream(path):
+                _write_through(path, data)
+            else:
+                _replace(os.path.realpath(path), data)
     except (OSError, ValueError) as error:
         raise input_error(path, f"cannot be written: {_reason(error)}", CHOOSE) from None
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def usd(amount: float) -> str:
@@ -42,3 +46,13 @@ def span(counts: Sequence[int]) -> str:
 def counted(count: float, noun: str) -> str:
     """A count with its noun: 1 workload, 3 workloads."""
     return f"{count:,.0f} {noun}{'s' * (round(count) != 1)}"
+
+
+def hour_name(hour: int) -> str:
+    """Of the week, which begins on Monday."""
+    return f"{DAYS[hour // 24]} {hour % 24:02d}h"
+
+
+def json_text(data: Any) -> str:
+    """JSON as every file and format of it is written: equal data give equal bytes."""
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -32,7 +32,7 @@ class NamedFiles:
             return
         here = Path(os.path.abspath(file))
         if any(here.is_relative_to(root) for root in (os.path.abspath(self.root), os.path.realpath(self.root))):
-            message = f"is a link out of {shown(str(self.root), 60)}"
+            message = f"is a link that leads out of {shown(str(self.root), 60)}"
             raise input_error(file, message, "Copy the file, or change --root")
 
     def _inside(self, file: Path) -> bool:

@@ -286,7 +286,7 @@ class _Reader:
         while not isinstance(event := self.next(), events.MappingEndEvent):
             key_mark = _mark(event)
             if self.of_keys and depth == 1 and not values and not _could_be_a_key(event):
-                self.stop(key_mark, "expected a mapping, but this is no key", "Write keys and values: key: value")
+                self.stop(key_mark, "expected a mapping, but this is not a key", "Write keys and values: key: value")
             written = event.value if isinstance(event, events.ScalarEvent) else ""
             key = self.node(event, depth + 1).content
             usable = self.usable_key(key, key_mark, event, entries)
@@ -368,7 +368,7 @@ def _collection(mark: Mark, content: Any, children: list[_Node]) -> _Node:
 _INDENTATION = "Give entries that belong together the same number of spaces"
 _QUOTE_IT = "Put the value in quotes if it is text"
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
-    ("mapping values", "a ': ' cannot stand here", 'Quote text that holds ": ", or check the indentation'),
+    ("mapping values", "a ': ' is not allowed here", 'Quote text that holds ": ", or check the indentation'),
     ("could not find expected ':'", "this line is not 'key: value'", "Put a colon and a space after the key"),
     ("sequence entries", "a '- ' list cannot start here", "Start it on the next line, or write [a, b]"),
     ("',' or ']'", "the list is missing a ',' or its closing ']' here", "Close it with ]"),
@@ -380,7 +380,7 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     ("undefined tag handle|tag", "tags (!) are not allowed", _QUOTE_IT),
     ("cannot start any token|directive", "a value cannot start with CHARACTER", _QUOTE_IT),
     ("chomping|comment or|indentation ind", "text after '|' or '>' starts on the next line", _QUOTE_IT),
-    ("document start", "this does not fit what stands above it", _INDENTATION),
+    ("document start", "this does not fit what comes before it", _INDENTATION),
     ("block end|expected key|'-' indicator", "the indentation does not match the lines above", _INDENTATION),
 )
 
@@ -403,7 +403,7 @@ def syntax_complaint(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagn
             message, remedy = words.replace("CHARACTER", shown(character)), mending
             break
     if character == "\t" or "\t" in line[: len(line) - len(line.lstrip())]:
-        message, remedy = "a tab stands where YAML wants spaces", "Indent with spaces, not with tabs"
+        message, remedy = "there is a tab where YAML requires spaces", "Indent with spaces, not with tabs"
     elif message.startswith("a ': '") and before[:1] == " " and ": " not in before:
         message, remedy = "this line is indented as if it belonged to the value above it", _INDENTATION
     elif remedy == _INDENTATION and character == ":":

@@ -114,7 +114,7 @@ def saved(model: type[Model], text: str, file: object, what: str, remedy: str, f
     """A record that fleetplan wrote, read again; raises InputError where the text is none, or of another format."""
     if format_ is not None:
         try:
-            _expect_format(json.loads(text), format_)
+            expect_format(json.loads(text), format_)
         except (ValueError, RecursionError) as error:
             raise input_error(file, f"not {what}: {error}", remedy) from None
     try:
@@ -125,11 +125,11 @@ def saved(model: type[Model], text: str, file: object, what: str, remedy: str, f
         raise input_error(file, f"not {what}: {first['msg']}", remedy, at=where) from None
 
 
-def _expect_format(data: Any, format_: str) -> None:
+def expect_format(data: Any, format_: str, *older: str) -> None:
     """Raise ValueError, with the version that wrote the file where it says so."""
     fields = data if isinstance(data, dict) else {}
     given, version = fields.get("format"), fields.get("fleetplan_version")
-    if given != format_:
+    if given not in (format_, *older):
         other = shown(given) if str(given).startswith("fleetplan-") else "another file"
         writer = f", written by fleetplan {shown(version)}" if isinstance(version, str) else ""
         raise ValueError(f"got {other}{writer}, expected '{format_}'")

@@ -52,7 +52,7 @@ def bursts_of(gaps: Gaps | None, requests: float) -> Bursts:
         mean_us = float(sums.sum() / n.sum())
         if gaps.zeros.sum() > COARSE_FRAC * count / 2 and not gaps.tick_us <= COARSE_FRAC * mean_us:
             tick = f"{gaps.tick_us / 1e6:g} s" if np.isfinite(gaps.tick_us) else "one minute or more"
-            why = f"times are ticks of {tick}, too coarse for gaps of {mean_us / 1e6:.2g} s"
+            why = f"times have a resolution of {tick}, too coarse for gaps of {mean_us / 1e6:.2g} s"
             return Bursts(None, window_s, int(n.sum()), None, why)
         scv = float((squares / sums**2 * n**2 * (n + 1) / n).sum() / n.sum() - 1)
         return Bursts(scv, window_s, int(n.sum()), overall)

@@ -89,7 +89,7 @@ def traffic_of_counts(rows: CountRows, ledger: Ledger, every_key: bool = False) 
     times, reported = rows.times, rows.reported
     step = int(table.span_s[table.span_s > 0].median()) if len(reported) else _step(times)
     if step > HOUR_S:
-        ledger.note(f"counts are by {step / HOUR_S:g} h: the hours within are taken as equal")
+        ledger.note(f"counts are by {step / HOUR_S:g} h: the hours within are assumed to be equal")
     fine = max(MINUTE_S, gcd(step, HOUR_S) if step > HOUR_S else step)
     phase = _most_frequent(times % fine)
     dated = bool(times[-1] > 10**8)

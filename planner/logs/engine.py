@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from planner.io.errors import input_error, shown
 from planner.logs.reading.requests import NO_ID, Requests
+from solvers.backends.clock import Stopped, check, stop_is_asked
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+LOOK_EVERY_S = 0.1
+"""at the clock, while a query runs"""
 DUCKDB_MEMORY = "900MB"
 SPARK_MEMORY, SPARK_PARTITIONS = "2g", 64
 """of local mode: the heap of its one process, and parts of a sort, of which small ones are put together"""
@@ -63,10 +67,11 @@ def connected(name: str, work: Path) -> Iterator[Any]:
         options = {"memory_limit": DUCKDB_MEMORY, "temp_directory": str(work), "preserve_insertion_order": False}
         connection = ibis.duckdb.connect(":memory:", **options)
         try:
-            yield connection
-        except RuntimeError as error:
-            if "interrupted" in str(error):  # what DuckDB makes of a Ctrl-C
-                raise KeyboardInterrupt from error
+            with _stopped_with_us(connection.con):
+                yield connection
+        except Exception as error:
+            if stop_is_asked():  # DuckDB has an error of its own for a query that is ended
+                raise Stopped from error
             raise
         finally:
             connection.disconnect()
@@ -98,6 +103,23 @@ def connected(name: str, work: Path) -> Iterator[Any]:
         session.stop()
 
 
+@contextmanager
+def _stopped_with_us(duckdb: Any) -> Iterator[None]:
+    """End a query where somebody wants all work to end: it cannot look for itself."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(LOOK_EVERY_S):
+            if stop_is_asked():
+                duckdb.interrupt()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
 def _give_back_memory() -> None:
     """Hand what reading has freed to the system, before the engine asks for its own."""
     import ctypes
@@ -122,6 +144,7 @@ class Stage:
         self._writer: Any = None
 
     def add(self, part: Requests) -> None:
+        check()
         import numpy as np
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -111,7 +111,7 @@ def growth_of(hours: Hours) -> Growth:
             date(1970, 1, 1) + timedelta(hours=hours.first + since) if dated else f"day {since // DAY_H + 1} of the log"
         )
         change = float(np.exp(level[step:].mean() - level[:step].mean()))
-        return Growth(0.0, f"a level shift about {when} (x {change:.3g}); rates are those since", since)
+        return Growth(0.0, f"a level shift about {when} (x {change:.3g}); rates are those since then", since)
     if not stands_out:
         basis = f"none that stands out in {len(week)} weeks ({growth:+.1%} a month within {SURE:g} standard errors)"
         return Growth(0.0, basis)

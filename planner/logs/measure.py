@@ -127,7 +127,7 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
         elif shared.again > AGAIN_FRAC * stage.rows:
             ledger.note(
                 f"{counted(shared.again, 'request')} without an id found in two files with the same time and lengths, "
-                "as chance may have it: if the files overlap, give each time once, or a column of ids"
+                "perhaps by chance: if the files overlap, give each time only once, or add a column of ids"
             )
         table, models, small = with_few_keys(connection, table, stage)
         if small:
@@ -213,6 +213,6 @@ def parse_columns(text: str | None) -> tuple[tuple[str, str], ...]:
         if not equals or not column.strip() or name.strip() not in FIELDS:
             fields: Sequence[str] = FIELDS
             message = f"expected pairs such as time=ts, got {shown(part)}"
-            raise input_error("--columns", message, f"Left of = may stand {', '.join(fields)}")
+            raise input_error("--columns", message, f"To the left of = write one of {', '.join(fields)}")
         columns[name.strip()] = column.strip()
     return tuple(columns.items())

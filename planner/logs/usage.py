@@ -24,6 +24,7 @@ from planner.logs.reading.prometheus import Metrics
 from planner.logs.reading.requests import NO_ID, Counts, Log, Requests, repeated
 from planner.logs.reading.tables import Reading
 from planner.logs.traffic import MINUTE_S, Traffic, span_covered, traffic_of_counters
+from solvers.backends.clock import check
 
 SUMS = ("requests", "prompt", "output")
 MOST_CELLS = 2_000_000
@@ -47,6 +48,7 @@ def traffic_in(
     dated: set[bool] = set()
     try:
         for part in log.parts():
+            check()
             if isinstance(part, Requests):
                 take(part)
                 dated |= {part.dated} if len(part.time_us) else set()

@@ -44,7 +44,7 @@ def assemble_plan(
     objective = account.money.objective_usd
     if not math.isclose(objective, best.objective, rel_tol=SAME_OBJECTIVE, abs_tol=SAME_OBJECTIVE):
         raise ContradictoryPlan(
-            f"its account comes to ${objective:,.6f} a month, the solver's to ${best.objective:,.6f}"
+            f"its account adds up to ${objective:,.6f} a month, the solver's to ${best.objective:,.6f}"
         )
     solution = replace(solution)  # should this plan not hold, it refutes nothing
     solution.withdraw_bound_refuted_by(objective)
@@ -68,12 +68,10 @@ def with_all_options(
     return plan.model_copy(update={"options": tuple(found.records)}), found.cheapest
 
 
-def with_cost_range(
-    plan: Plan, candidates: Candidates, fleet: FleetProblem, best: Incumbent, time_limit_s: float | None
-) -> Plan:
-    """The plan with how far its cost moves if throughput is off: two more searches."""
+def with_cost_range(plan: Plan, candidates: Candidates, fleet: FleetProblem, best: Incumbent, options: Options) -> Plan:
+    """The plan with how far its cost moves if throughput is off: two more searches, as close as the plan's own."""
     objective = plan.objective_usd_per_month
-    found = cost_range(plan.case, candidates, fleet, best, objective, time_limit_s)
+    found = cost_range(plan.case, candidates, fleet, best, objective, options)
     return plan.model_copy(update={"if_throughput_is_off": found})
 
 
@@ -104,12 +102,14 @@ def _covers(case: Case, fleet: FleetProblem, not_covered: str | None) -> str:
     counted += f", {shared} of several that share replicas" if shared else ""
     limits = f"; {not_covered}" if not_covered else ""
     return (
-        f"the cost{objective} of all fleets with {each} in a pool and an API for the rest, over the pools considered "
-        f"({counted}), under the staffing rule, on the candidates listed{limits}"
+        f"the cost{objective} of all fleets that serve each pool with {each} and an API for the rest, over the pools "
+        f"considered ({counted}), under the staffing rule, with the candidates listed{limits}"
     )
 
 
 def _coarse_steps(fleet: FleetProblem) -> tuple[str, ...]:
     if any(recipe.between is not None for recipe in fleet.recipes):
-        return (f"where more than {MOST_STEPS} replicas are needed, API overflow is tried in steps of several",)
+        return (
+            f"where more than {MOST_STEPS} replicas are needed, API overflow is tried in steps of several replicas",
+        )
     return ()

@@ -7,16 +7,17 @@ import numpy as np
 from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
 from planner.candidates.staffing import load_factor_by_slot, rate_cv_together, staffing_alone
+from planner.case.apis import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.case import Case
-from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
-from planner.case.horizon import Slot, rates_rps, slots_before, window_of
 from planner.case.menu import held_instances, sellable
 from planner.case.quarters import held_usd_per_month
+from planner.case.slots import Slot, rates_rps, slots_before, window_of
 from planner.case.terms import is_long
 from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
+from solvers.backends.clock import check
 
 
 def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> FleetProblem:
@@ -49,6 +50,7 @@ def budget_left(case: Case) -> float | None:
 
 def pool_of(case: Case, group: PoolSpec, candidates: tuple[Candidate, ...], slots: tuple[Slot, ...]) -> Pool:
     """A group with those who may serve it; what is shared is carried by its replicas as a whole."""
+    check()
     caches = zip(group.members, group.caching, strict=True)
     return Pool(
         key=group.key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -12,9 +13,9 @@ from planner.case.case import Case
 from planner.io.errors import OutOfTime
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
-from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import CommitmentCurve, HorizonPlan, MiddlePlan, ScenarioResult
 from planner.plan.study_records import Why
-from solvers.backends.deadline import Held, TimeIsUp, limited_to
+from solvers.backends.clock import TimeIsUp, limited_to, undisturbed
 from solvers.search.fleet_solution import Options, Outcome, Progress
 from solvers.search.horizon import HorizonSearch
 
@@ -37,38 +38,72 @@ class NoHorizonPlan(RuntimeError):
 
 NOTES: dict[Why | None, tuple[str, ...]] = {
     None: (),
-    "interrupted": ("interrupted: what is missing was not worked out",),
-    "time-limit": ("the time was up: what is missing was not worked out",),
+    "interrupted": ("interrupted: the figures that are missing were not worked out",),
+    "time-limit": ("time ran out: the figures that are missing were not worked out",),
 }
 
 
 def plan_horizon(
     case: Case,
     options: Options,
-    held: Held,
     on_progress: OnProgress = lambda progress: None,
     compare: bool = True,
+    on_found: Callable[[HorizonPlan], None] = lambda plan: None,
 ) -> HorizonPlan:
     """The cheapest commitments and fleets for a horizon; every quarter's plan is still to be checked.
 
-    `held` are the interruptions: they end the search and what compares its plan, and wait while that is put together.
-    Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others. Raises
-    NoHorizonPlan where a quarter has none, and OutOfTime where the limit comes while the program is written.
+    Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others; else
+    `on_found` gets it before it is compared. Raises NoHorizonPlan where a quarter has none, and OutOfTime where the
+    limit comes while the program is written.
     """
     started, limit_s = time.monotonic(), options.time_limit_s
-    with held.let_in():
-        work = _formulated(case, limit_s, on_progress)
-        problem = work.problem()
-        share = MAIN_FRAC if compare else 1.0
-        left_s = None if limit_s is None else max(1.0, share * (limit_s - (time.monotonic() - started)))
-        search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
-        deadline = np.inf if limit_s is None else started + limit_s
-        answers = Answers(work, problem, search, options, deadline, held, on_progress)
-        solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
+    work = _formulated(case, limit_s, on_progress)
+    problem = work.problem()
+    share = MAIN_FRAC if compare else 1.0
+    left_s = None if limit_s is None else max(1.0, share * (limit_s - (time.monotonic() - started)))
+    search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
+    deadline = np.inf if limit_s is None else started + limit_s
+    answers = Answers(work, problem, search, options, deadline, on_progress)
+    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
     if not solution.blocks:
         raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
+    with undisturbed():
+        signed, quarters = work.signed(problem, solution), work.plans(problem, solution, options)
     answers.stopped = not compare or solution.outcome is Outcome.INTERRUPTED
+
+    def made(
+        scenarios: tuple[ScenarioResult, ...],
+        stopped: Why | None,
+        middle: MiddlePlan | None = None,
+        curve: CommitmentCurve | None = None,
+        long_terms: float | None = None,
+    ) -> HorizonPlan:
+        return HorizonPlan(
+            name=case.name,
+            status=solution.outcome.value,  # type: ignore[arg-type]
+            risk=work.future.risk,
+            counted_usd=solution.usd,
+            bound_usd=solution.bound_usd,
+            gap_frac=solution.gap_frac,
+            expected_cost_usd=sum(s.probability_frac * s.cost_usd for s in scenarios),
+            worst_scenario=max(scenarios, key=lambda s: s.counted_usd).name,
+            held_usd=work.held_usd,
+            commitments=signed,
+            quarters=quarters,
+            scenarios=scenarios,
+            middle=middle,
+            curve=curve,
+            long_terms_would_save_usd=long_terms,
+            stopped=stopped,
+            notes=(*solution.notes, *NOTES[stopped]),
+            case_hash=case.hash(),
+            case=case,
+            fleetplan_version=version("fleetplan"),
+        )
+
+    if not answers.stopped:
+        on_found(made(tuple(answers.not_compared(s, costs[s.name]) for s in work.future.scenarios), "interrupted"))
     scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
     middle = answers.unless_stopped(lambda: answers.middle(scenarios))
     curve = answers.unless_stopped(lambda: answers.curve(solution))
@@ -76,28 +111,13 @@ def plan_horizon(
     stopped: Why | None = None
     if compare and (answers.stopped or answers.late):
         stopped = "interrupted" if answers.stopped else "time-limit"
-    return HorizonPlan(
-        name=case.name,
-        status=solution.outcome.value,  # type: ignore[arg-type]
-        risk=work.future.risk,
-        counted_usd=solution.usd,
-        bound_usd=solution.bound_usd,
-        gap_frac=solution.gap_frac,
-        expected_cost_usd=sum(s.probability_frac * s.cost_usd for s in scenarios),
-        worst_scenario=max(scenarios, key=lambda s: s.counted_usd).name,
-        held_usd=work.held_usd,
-        commitments=work.signed(problem, solution),
-        quarters=work.plans(problem, solution, options),
-        scenarios=scenarios,
-        middle=middle,
-        curve=curve,
-        long_terms_would_save_usd=long_terms,
-        stopped=stopped,
-        notes=(*solution.notes, *NOTES[stopped]),
-        case_hash=case.hash(),
-        case=case,
-        fleetplan_version=version("fleetplan"),
-    )
+    return made(scenarios, stopped, middle, curve, long_terms)
+
+
+def as_stopped(plan: HorizonPlan, why: Why) -> HorizonPlan:
+    """A plan that is not compared with others, for another reason than it says."""
+    notes = tuple(note for note in plan.notes if note not in NOTES["interrupted"])
+    return plan.model_copy(update={"stopped": why, "notes": (*notes, *NOTES[why])})
 
 
 def _formulated(case: Case, limit_s: float | None, on_progress: OnProgress) -> HorizonWork:

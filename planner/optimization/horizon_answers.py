@@ -15,7 +15,7 @@ from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
-from solvers.backends.deadline import Held, limited_to
+from solvers.backends.clock import Stopped, limited_to, stop_is_asked
 from solvers.search.fleet_solution import Options, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import served_as
@@ -36,11 +36,10 @@ class Answers:
         search: HorizonSearch,
         options: Options,
         deadline: float,
-        held: Held,
         on_progress: OnProgress,
     ) -> None:
         self.work, self.problem, self.search, self.options, self.tell = work, problem, search, options, on_progress
-        self.deadline, self.held = deadline, held
+        self.deadline = deadline
         self.left = len(work.future.scenarios) + len(CURVE) + 2
         """answers that are still to come: each may take its share of the time left"""
         self.if_known: dict[str, tuple[HorizonWork, HorizonProblem, HorizonSolution]] = {}
@@ -48,16 +47,15 @@ class Answers:
         """by somebody, or by the clock: the plan stays, and nothing more is worked out"""
 
     def unless_stopped(self, ask: Callable[[], T]) -> T | None:
-        """An answer; None from the first interruption on, and when the time is up."""
+        """An answer; None once somebody wishes to stop, and when the time is up."""
         self.late = self.late or time.monotonic() >= self.deadline
-        self.stopped = self.stopped or self.held.by_somebody
+        self.stopped = self.stopped or stop_is_asked()
         if self.stopped or self.late:
             return None
         with limited_to(None if self.deadline == np.inf else self.deadline - time.monotonic()) as limit:
             try:
-                with self.held.let_in():
-                    return ask()
-            except KeyboardInterrupt as stop:
+                return ask()
+            except Stopped as stop:
                 self.late, self.stopped = limit.ended(stop), not limit.ended(stop)
                 return None
 
@@ -70,6 +68,12 @@ class Answers:
     def scenario(self, s: Scenario, cost: ScenarioCost) -> ScenarioResult:
         """Its cost, and the regret. This plan could have known, so nothing known costs more."""
         known, bound = self.unless_stopped(lambda: self._if_known(s, cost.counted_usd)) or (None, None)
+        return self.not_compared(s, cost, known, bound)
+
+    def not_compared(
+        self, s: Scenario, cost: ScenarioCost, known: float | None = None, bound: float | None = None
+    ) -> ScenarioResult:
+        """Its cost alone."""
         return ScenarioResult(
             name=s.name,
             probability_frac=s.probability_frac,
@@ -141,7 +145,7 @@ class Answers:
         first = fixed.blocks[0]
         if alone.quarters[0].of.quarter == 0:  # else nothing comes in the first quarter of that scenario
             first = replace(first, fleet=served_as(first.fleet, best))
-        self.tell(Progress("signing for the middle scenario", None, None))
+        self.tell(Progress("committing for the middle scenario", None, None))
         found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
         return MiddlePlan(scenario=name, counted_usd=found.usd if found.blocks else None)
 

@@ -15,9 +15,9 @@ import numpy as np
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case, Future, Holding, Scenario
 from planner.case.dates import last_day_after, quarter_days
-from planner.case.horizon import MONTHS_OF_A_QUARTER, slots_of
 from planner.case.quarters import Block as QuarterBlock
-from planner.case.quarters import block_case, blocks_of, case_in, future_of, held_usd, month_groups
+from planner.case.quarters import block_case, block_name, blocks_of, case_in, future_of, held_usd, month_groups
+from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.assemble import assemble_plan
@@ -27,6 +27,7 @@ from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
 from problems.horizon.risk import Risk, worst_case_of
+from solvers.backends.clock import check
 from solvers.heuristics.incumbent import Incumbent, cost_by_month, penalty_by_month
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSolution
@@ -85,10 +86,10 @@ class HorizonWork:
         case = block_case(self.case, of)
         if not case.workloads:
             return None
-        candidates = enumerate_candidates(case)
+        candidates = enumerate_candidates(case, on_step=check)
         fleet = formulate(case, candidates, slots_of(case))
         bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
-        name = f"quarter {of.quarter + 1}" + (f", {of.scenario}" if of.scenario else "")
+        name = block_name(of.quarter, of.scenario)
         return Quarter(of, case, candidates, Block(replace(fleet, offers=bare), of.months, name, times))
 
     def problem(self, long_terms: bool = False) -> HorizonProblem:

@@ -15,6 +15,7 @@ from problems.recipes.deferral import left_over
 from problems.recipes.pools import load_by_slot
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS
+from solvers.backends.clock import check
 from solvers.heuristics.incumbent import alone
 from solvers.pricing.routing import flows_of
 
@@ -42,21 +43,22 @@ def all_options(
     )  # fmt: skip
     placed = {(pool, c.key): c for pool, accepted in candidates.accepted.items() for c in accepted}
     records, cheapest = [], []
-    for told in workloads:
-        served = next(p for p in pools if told.name in p.group.workloads)
+    for planned in workloads:
+        served = next(p for p in pools if planned.name in p.group.workloads)
         entries: dict[tuple[str, str], OptionRecord] = {}
         least, path = np.inf, None
         for recipe in fleet.recipes:
-            if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and _serves_everything(bare, recipe):
+            if recipe.workloads == (planned.name,) and len(recipe.uses) <= 1 and _serves_everything(bare, recipe):
+                check()
                 cost = _cost_by_itself(bare, recipe)
                 on = placed[recipe.pool, recipe.deployments[0]] if recipe.deployments else None
-                found = _record(recipe, on, candidates.pools[recipe.pool].caching[0], told, cost)
+                found = _record(recipe, on, candidates.pools[recipe.pool].caching[0], planned, cost)
                 known = entries.get((recipe.pool, found.option))
                 if known is None or _cheapest_first(found) < _cheapest_first(known):
                     entries[recipe.pool, found.option] = found
                 if cost is not None and cost.usd_per_month < least:
                     least, path = cost.usd_per_month, cost.path
-        records += sorted(_with_the_chosen(entries, served, told), key=_cheapest_first)
+        records += sorted(_with_the_chosen(entries, served, planned), key=_cheapest_first)
         cheapest += [path] if path is not None else []
     return Options(records, cheapest if len(cheapest) == len(workloads) else [])
 
@@ -69,7 +71,7 @@ def _serves_everything(bare: FleetProblem, recipe: Recipe) -> bool:
 def chosen_options(pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]) -> list[OptionRecord]:
     """What was chosen for each workload, at its cost in the plan."""
     served = {w: pool for pool in pools for w in pool.group.workloads}
-    return [option for told in workloads for option in _with_the_chosen({}, served[told.name], told)]
+    return [option for planned in workloads for option in _with_the_chosen({}, served[planned.name], planned)]
 
 
 def _cheapest_first(o: OptionRecord) -> tuple[bool, float, str, str]:
@@ -81,10 +83,10 @@ def _name(deployments: tuple[str, ...], api: str | None) -> str:
 
 
 def _record(
-    recipe: Recipe, candidate: Candidate | None, caching: str, told: WorkloadPlan, cost: _ByItself | None
+    recipe: Recipe, candidate: Candidate | None, caching: str, planned: WorkloadPlan, cost: _ByItself | None
 ) -> OptionRecord:
     return OptionRecord(
-        workload=told.name,
+        workload=planned.name,
         option=_name(recipe.deployments, recipe.api),
         caching=caching,
         shared_with=(),
@@ -98,7 +100,7 @@ def _record(
         api=None if recipe.deployments else recipe.api,
         cost_usd_per_month=cost.usd_per_month if cost else None,
         peak_replicas=cost.peak_replicas if cost else 0,
-        api_share_frac=cost.api_requests_per_month / told.requests_per_month if cost else 0.0,
+        api_share_frac=cost.api_requests_per_month / planned.requests_per_month if cost else 0.0,
         chosen=False,
     )
 
@@ -150,23 +152,23 @@ def _everything_on_gpus(bare: FleetProblem, recipe: Recipe) -> Recipe:
 
 
 def _with_the_chosen(
-    entries: dict[tuple[str, str], OptionRecord], served: ServedPool, told: WorkloadPlan
+    entries: dict[tuple[str, str], OptionRecord], served: ServedPool, planned: WorkloadPlan
 ) -> list[OptionRecord]:
     """The chosen one is marked.
 
     What is no option by itself is added at its cost in the plan. So is work that waits, whose cost by itself is rough.
     """
     deployments = tuple(h.candidate.placed_key for h in served.hosted)
-    name = _name(deployments, told.api)
+    name = _name(deployments, planned.api)
     key = (served.key, name)
     if key in entries and served.pool.window is None:
         return [*(o for k, o in entries.items() if k != key), entries[key].model_copy(update={"chosen": True})]
     alone_on = served.hosted[0].candidate if len(served.hosted) == 1 else None
     chosen = OptionRecord(
-        workload=told.name,
+        workload=planned.name,
         option=name,
-        caching=told.caching,
-        shared_with=tuple(other for other in served.group.workloads if other != told.name),
+        caching=planned.caching,
+        shared_with=tuple(other for other in served.group.workloads if other != planned.name),
         model=alone_on.model_key if alone_on else None,
         quantization=alone_on.quantization_key if alone_on else None,
         gpu=alone_on.offer.gpu if alone_on else None,
@@ -174,10 +176,10 @@ def _with_the_chosen(
         parallelism=alone_on.on_gpus.other_parallelism if alone_on else None,
         offer=alone_on.offer_key if alone_on else None,
         deployments=deployments,
-        api=None if deployments else told.api,
-        cost_usd_per_month=told.cost_usd_per_month,
+        api=None if deployments else planned.api,
+        cost_usd_per_month=planned.cost_usd_per_month,
         peak_replicas=max(map(sum, zip(*(h.use.replicas.tolist() for h in served.hosted), strict=True)), default=0),
-        api_share_frac=told.api_share_frac,
+        api_share_frac=planned.api_share_frac,
         chosen=True,
     )
     return [*(o for k, o in entries.items() if k != key), chosen]

@@ -1,27 +1,31 @@
 """Changed copies of a case, planned again: one rule for limits, interruptions and progress, and each case once.
 
+An `Experiment` is such a copy with a name. Who knows all of them beforehand hands over a list, and those that were not
+reached are known by their labels; who decides by what was found asks for one after the other.
 Whoever compares costs asks for solutions, which nobody assembles; whoever shows plans says how they are made. What is
 compared is limited by work alone, so no figure depends on how busy the machine is: a time limit ends all cases
-together, and the case that it interrupts counts as not tried.
+together, and the case that it ends counts as not tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Protocol, TypeVar
 
 from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.screen import Excluded
 from planner.case.case import Case
-from planner.case.horizon import slots_of
+from planner.case.changes import Change
 from planner.case.quarters import held_usd_per_month
+from planner.case.slots import slots_of
 from planner.optimization.formulate import budget_left, formulate
 from problems.fleet_problem import FleetProblem
-from solvers.backends.deadline import Limit, TimeIsUp, can_interrupt, limited_to, why_stopped
+from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, why_stopped
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
-from solvers.search.fleet_solution import FleetSolution, Options, Progress
+from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Progress
 from solvers.search.fleet_solver import solve_fleet
 
 NODES, ROUNDS, ANY_PLAN_NODES = 1_000, 25, 200
@@ -41,6 +45,26 @@ class Made(Protocol):
 M = TypeVar("M", bound=Made)
 
 
+@dataclass(frozen=True)
+class Experiment:
+    """A changed copy of a case, of which a user can read what is changed."""
+
+    label: str
+    change: Change
+    without: Excluded = frozenset()
+    """deployments that may not serve a workload then"""
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """Of experiments, in their order, as far as time allowed."""
+
+    found: tuple[FleetSolution, ...]
+    not_tried: tuple[str, ...]
+    """labels of the rest"""
+    why_not: str | None
+
+
 def to_compare(options: Options) -> Options:
     """The options of a search whose plan nobody runs: less work, and no clock."""
     return replace(options, time_limit_s=None, node_limit=min(NODES, options.node_limit), round_limit=ROUNDS)
@@ -49,7 +73,7 @@ def to_compare(options: Options) -> Options:
 class Replanner:
     """Plans changed copies of a case, one after the other, each once.
 
-    Raises KeyboardInterrupt, or TimeIsUp, from the first time on that it cannot go on: half a search is no result.
+    Raises Stopped from the first time on that it cannot go on: half a search is no result.
     """
 
     def __init__(
@@ -65,8 +89,11 @@ class Replanner:
         """`options` hold for each case, `total_s` for all of them together; `fleet` is that of the case."""
         self.case, self.options, self.on_progress, self.most_cases = case, options, on_progress, most_cases
         self._fleet, self._limit = fleet, Limit.of(total_s)
-        self._stop: KeyboardInterrupt | None = None
+        self._stop: Stopped | None = None
+        self._part = ""
         self._made: dict[Hashable, Any] = {}
+        self._searched: dict[Hashable, tuple[FleetProblem, FleetSolution]] = {}
+        """the last search of a changed case: another one with other options goes on from it"""
 
     @property
     def stopped(self) -> str:
@@ -79,6 +106,28 @@ class Replanner:
         self._fleet = self._fleet or _formulated(self.case)
         return self._fleet
 
+    def run(self, experiments: Sequence[Experiment]) -> Solutions:
+        """One after the other; a wish to stop keeps what is known."""
+        found: list[FleetSolution] = []
+        try:
+            for k, experiment in enumerate(experiments):
+                with self.part(f"{k + 1} of {len(experiments)}: "):
+                    changed = experiment.change(self.case)
+                    found.append(self.solve(changed, experiment.label, without=experiment.without))
+        except Stopped as stop:
+            self._stop = stop
+        left = tuple(experiment.label for experiment in experiments[len(found) :])
+        return Solutions(tuple(found), left, self.stopped if left else None)
+
+    @contextmanager
+    def part(self, which: str) -> Iterator[None]:
+        """Progress of what is asked meanwhile begins with this: which part of how many it is."""
+        before, self._part = self._part, self._part + which
+        try:
+            yield
+        finally:
+            self._part = before
+
     def possible(self, case: Case, phase: str) -> FleetSolution:
         """Any plan, whatever it costs, or the proof that there is none."""
         return self.solve(case, phase, replace(self.options, gap_frac=ANY_PLAN_GAP_FRAC, node_limit=ANY_PLAN_NODES))
@@ -87,9 +136,18 @@ class Replanner:
         self, case: Case, phase: str, options: Options | None = None, without: Excluded = frozenset()
     ) -> FleetSolution:
         """What the cheapest plan costs, and what is proved about that."""
-        options = options or self.options
-        key = (case.hash(), options, without)
-        return self.once(key, phase, lambda o, tell: solve_fleet(self.fleet_of(case, without), o, tell), options)
+        options, changed = options or self.options, (case.hash(), without)
+
+        def search(limited: Options, tell: OnProgress) -> FleetSolution:
+            fleet, known = self._searched.get(changed) or (self.fleet_of(case, without), None)
+            found = solve_fleet(fleet, limited, tell, COLD_START if known is None else known.to_go_on_from())
+            if known is not None:
+                found.raise_bound(known.bound_usd_per_month)
+                found.withdraw_bound_refuted_by(found.objective)
+            self._searched[changed] = fleet, found
+            return found
+
+        return self.once((*changed, options), phase, search, options)
 
     def plan(self, case: Case, phase: str, make: Callable[[Case, Options, OnProgress], M]) -> M:
         """The plan of a changed case, as `make` makes it."""
@@ -106,9 +164,9 @@ class Replanner:
                 if self._stop is not None:
                     raise self._stop
                 if len(self._made) >= self.most_cases:
-                    raise KeyboardInterrupt(f"the search ended after {self.most_cases} changed cases")
+                    raise Stopped(f"the search ended after {self.most_cases} changed cases")
                 self._made[key] = self._whole(phase, make, options)
-            except KeyboardInterrupt as stop:
+            except Stopped as stop:
                 self._stop = stop
                 raise
         made: M = self._made[key]
@@ -118,12 +176,10 @@ class Replanner:
         left_s = self._limit.left_s
         if left_s <= 0:
             raise TimeIsUp(self._limit.deadline)
-        if not can_interrupt() and left_s < inf:
-            options = replace(options, time_limit_s=min(left_s, options.time_limit_s or left_s))
         with limited_to(left_s):
-            made = make(options, lambda p: self.on_progress(replace(p, phase=f"{phase}, {p.phase}")))
+            made = make(options, lambda p: self.on_progress(replace(p, phase=f"{self._part}{phase}, {p.phase}")))
         if made.interrupted:
-            raise KeyboardInterrupt
+            raise Stopped
         return made
 
     def fleet_of(self, case: Case, without: Excluded = frozenset()) -> FleetProblem:
@@ -139,7 +195,7 @@ class Replanner:
 
 
 def _formulated(case: Case, without: Excluded = frozenset()) -> FleetProblem:
-    return formulate(case, enumerate_candidates(case, without), slots_of(case))
+    return formulate(case, enumerate_candidates(case, without, check), slots_of(case))
 
 
 def _differ_in_quotas_only(a: Case, b: Case) -> bool:

@@ -24,25 +24,32 @@ from solvers.search.fleet_solver import solve_fleet
 QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, round_limit=25)
 
 
+def quick(asked: Options) -> Options:
+    """Of a search that is worth a glance: no closer than the plan itself."""
+    return replace(QUICK, gap_frac=max(QUICK.gap_frac, asked.gap_frac))
+
+
 def cost_range(
     case: Case,
     candidates: Candidates,
     fleet: FleetProblem,
     best: Incumbent,
     objective: float,
-    time_limit_s: float | None = None,
+    asked: Options,
 ) -> CostRange:
     """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput.
 
     A fleet for slower replicas serves with faster ones too. So what a quick search finds on the wrong side of the plan
-    is a finer plan, no range: it is cut off there. Raises TimeIsUp where the time limit would cut a search short.
+    is a finer plan, no range: it is cut off there. It is searched no closer than the gap that was asked for. Raises
+    TimeIsUp where the time limit would cut a search short.
     """
-    replanner = Replanner(case, QUICK, total_s=time_limit_s, fleet=fleet)
+    options = quick(asked)
+    replanner = Replanner(case, options, total_s=asked.time_limit_s, fleet=fleet)
 
     def cost_if(slower: bool) -> float | None:
         changed = _off(candidates, fleet, best, slower)
         try:
-            moved = replanner.once(slower, "throughput", lambda o, tell: solve_fleet(changed, o, tell), QUICK)
+            moved = replanner.once(slower, "throughput", lambda o, tell: solve_fleet(changed, o, tell), options)
         except MachineTrouble:
             return None
         return moved.best.objective if moved.best and not moved.cut_short else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.case.case import Case
-from planner.case.horizon import Slot, requests_per_month
+from planner.case.slots import Slot, requests_per_month
 from planner.case.vendors import VENDOR_KINDS, Vendor, cap_left_usd, vendor_usd, vendors_of_api, vendors_of_offer
 from problems.recipes.vendors import NO_VENDORS, Vendors
 
@@ -17,11 +17,11 @@ def vendor_rules(case: Case, slots: tuple[Slot, ...]) -> Vendors:
     if not kinds:
         return NO_VENDORS
 
-    def told(vendors: tuple[Vendor, ...]) -> tuple[Vendor, ...]:
+    def limited(vendors: tuple[Vendor, ...]) -> tuple[Vendor, ...]:
         return tuple(vendor for vendor in vendors if vendor[0] in kinds)
 
-    of_offer = {key: told(vendors_of_offer(offer)) for key, offer in case.offers.items()}
-    of_api = {key: told(vendors_of_api(case.apis[key])) for key in case.menu_apis} if "api" in kinds else {}
+    of_offer = {key: limited(vendors_of_offer(offer)) for key, offer in case.offers.items()}
+    of_api = {key: limited(vendors_of_api(case.apis[key])) for key in case.menu_apis} if "api" in kinds else {}
     every = {vendor for vendors in (*of_offer.values(), *of_api.values()) for vendor in vendors}
     usd = {vendor: vendor_usd(case, vendor) for vendor in sorted(every) if vendor_usd(case, vendor)}
     requests = sum(requests_per_month(w, slots) for w in case.workloads)

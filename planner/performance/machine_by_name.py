@@ -57,7 +57,7 @@ def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
     if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, layout=layout) <= 0:
         need = weight_bytes(machine.model, machine.quantization, layout) / 1e9
         message = f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB"
-        remedy = "Use more GPUs per replica or a smaller quantization"
+        remedy = "Use more GPUs per replica or a smaller quantization" + _as_published(machine, catalog, need)
         if layout.attention_copies > 1:
             message += f", with {layout.attention_copies} copies of attention"
             sliced = kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization) > 0
@@ -66,10 +66,20 @@ def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
     return machine
 
 
+def _as_published(machine: Machine, catalog: Catalog, need_gb: float) -> str:
+    """That its published weights are smaller, where they are."""
+    native = machine.model.native_quantization
+    stored = catalog.quantizations.get(native)
+    if stored is None or stored.lacked_by(machine.gpu):
+        return ""
+    published_gb = weight_bytes(machine.model, stored, machine.layout) / 1e9
+    return f"; it is published in {native}, {published_gb:.0f} GB" if published_gb < need_gb else ""
+
+
 def cannot_share(v: Variant, model: Model) -> str:
     """Why the GPUs of a variant cannot share the model so; empty if they can."""
     if v.parallelism != TENSOR and model.moe is None:
-        return f"{v.model} is no mixture of experts"
+        return f"{v.model} is not a mixture of experts"
     if v.parallelism != TENSOR and v.gpus_per_replica == 1:
         return f"one GPU has nothing to share by {v.parallelism} parallelism"
     whole = does_not_split(model, v.gpus_per_replica, layout_of(v.parallelism, v.gpus_per_replica))

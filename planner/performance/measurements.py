@@ -237,7 +237,7 @@ def _degree(row: Mapping[str, str], name: str) -> int:
     """A degree of parallelism from its column, else from the notes; 1 where it is not recorded."""
     noted = re.search(rf"\b{name}=(\d+)", row.get("notes", ""))
     text = row.get(name, "") or (noted[1] if noted and name not in row else "1")
-    return max(int(_number(text, f"{name} is no number")), 1)
+    return max(int(_number(text, f"{name} is not a number")), 1)
 
 
 def _precision(row: Mapping[str, str]) -> str:

@@ -88,8 +88,10 @@ def parameters(model: Model) -> Parameters:
 
 def dense_bits(model: Model, quantization: Quantization) -> float:
     """Bits of the weights outside the experts."""
-    alone = model.moe is not None and (quantization.experts_only or model.moe.quantized_alone)
-    return 16.0 if alone and quantization.weight_bits < 8 else quantization.weight_bits
+    moe = model.moe
+    if moe is not None and (quantization.experts_only or moe.quantized_alone) and quantization.weight_bits < 8:
+        return moe.other_bits or 16.0
+    return quantization.weight_bits
 
 
 def weight_bytes(model: Model, quantization: Quantization, layout: Layout = SPLIT) -> float:
@@ -101,11 +103,17 @@ def weight_bytes(model: Model, quantization: Quantization, layout: Layout = SPLI
 
 
 def kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
-    """KV-cache bytes of one token in all layers that keep one, without sliding windows."""
+    """KV-cache bytes of one token in all layers that keep one, without sliding windows.
+
+    Where entries stand for several tokens, its share of them.
+    """
+    if model.compressed is not None:
+        c = model.compressed
+        entries = c.picked_layers / c.picked_ratio + c.read_layers / c.read_ratio
+        return entries * _latent_bytes(model, quantization) + _index_bytes(model)
     layers = model.linear.full_attention_layers if model.linear else model.layers
     if model.mla is not None:
-        per_layer = (model.mla.kv_lora_rank + model.mla.rope_dim) * quantization.kv_bits / 8
-        return layers * per_layer + _index_bytes(model)
+        return layers * _latent_bytes(model, quantization) + _index_bytes(model)
     if model.sliding is not None:
         full = full_kv_bytes_per_token(model, quantization)
         windowed = model.layers - model.sliding.full_attention_layers
@@ -118,6 +126,12 @@ def full_kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
     assert model.sliding is not None
     heads, dim = model.sliding.full_kv_heads or model.kv_heads, model.sliding.full_head_dim or model.head_dim
     return 2 * model.sliding.full_attention_layers * heads * dim * quantization.kv_bits / 8
+
+
+def _latent_bytes(model: Model, quantization: Quantization) -> float:
+    """What latent attention keeps of a token in a layer, keys and values in one."""
+    assert model.mla is not None
+    return (model.mla.kv_lora_rank + model.mla.rope_dim) * quantization.kv_bits / 8
 
 
 def _index_bytes(model: Model) -> float:
@@ -147,11 +161,18 @@ def sight(model: Model) -> Sight:
         full = model.sliding.full_attention_layers / model.layers
         wider = (model.sliding.full_head_dim or model.head_dim) / model.head_dim
         return Sight(full * wider, 1 - full, model.sliding.window_tokens)
-    if model.linear is not None:
-        return Sight(model.linear.full_attention_layers / model.layers)
-    if model.sparse is not None:
-        return Sight(INDEX_FRAC, 1.0, model.sparse.top_tokens)
-    return Sight()
+    attending = model.linear.full_attention_layers / model.layers if model.linear else 1.0
+    if model.sparse is None:
+        return Sight(attending)
+    top, per_key = model.sparse.top_tokens, model.sparse.tokens_per_key or 1
+    if model.compressed is not None:
+        c = model.compressed
+        picked, read = c.picked_layers / model.layers, c.read_layers / model.layers
+        # The last tokens count with the picked entries: exact once there are as many as are picked.
+        one_by_one = c.window_tokens / top
+        return Sight(INDEX_FRAC * picked / per_key + read / c.read_ratio, one_by_one + picked / c.picked_ratio, top)
+    full = (model.sparse.full_attention_layers or 0) / model.layers
+    return Sight(INDEX_FRAC * (attending - full) / per_key + full, attending - full, top)
 
 
 def attended_layers(model: Model, tokens: np.ndarray | float) -> np.ndarray:
@@ -184,6 +205,8 @@ def kv_growth(model: Model, quantization: Quantization, copies: float = 1.0) -> 
         full = full_kv_bytes_per_token(model, quantization)
         windowed = max(1.0, copies * _fewest_kv_heads(model) / model.kv_heads) / copies
         return KvGrowth(full, (each - full) * windowed, model.sliding.window_tokens)
+    if model.compressed is not None:
+        return KvGrowth(each, model.layers * _latent_bytes(model, quantization), model.compressed.window_tokens)
     if model.linear is not None:
         return KvGrowth(each, state_bytes(model) / copies, 1.0)
     return KvGrowth(each, 0.0, 0.0)
@@ -199,16 +222,38 @@ def kv_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | floa
 
 def kv_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | float, copies: float) -> np.ndarray:
     """Bytes that a decode step moves for a sequence on all GPUs; a state is read and written."""
-    if model.linear is not None:
-        cache = kv_bytes_per_token(model, quantization) * np.asarray(tokens, dtype=float)
-        return cache * copies + 2 * state_bytes(model)
+    tokens = np.asarray(tokens, dtype=float)
+    if model.compressed is not None:
+        return _compressed_read_bytes(model, quantization, tokens) * copies
     if model.sparse is not None:
-        index = _index_bytes(model)
-        each = kv_bytes_per_token(model, quantization) - index
-        picked = np.minimum(np.asarray(tokens, dtype=float), model.sparse.top_tokens)
-        read: np.ndarray = (each * picked + index * np.asarray(tokens, dtype=float)) * copies
-        return read
-    return kv_bytes(model, quantization, tokens, copies) * copies
+        cache = _sparse_read_bytes(model, quantization, tokens)
+    elif model.linear is not None:
+        cache = kv_bytes_per_token(model, quantization) * tokens
+    else:
+        return kv_bytes(model, quantization, tokens, copies) * copies
+    read: np.ndarray = cache * copies
+    return read + 2 * state_bytes(model) if model.linear else read
+
+
+def _sparse_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray) -> np.ndarray:
+    """All keys of the indexers, and of the cache what they pick; layers without an indexer read everything."""
+    assert model.sparse is not None
+    layers = model.linear.full_attention_layers if model.linear else model.layers
+    index, full = _index_bytes(model), (model.sparse.full_attention_layers or 0) / layers
+    each = kv_bytes_per_token(model, quantization) - index
+    picked = np.minimum(tokens, model.sparse.top_tokens)
+    read: np.ndarray = each * (picked + full * (tokens - picked)) + index * tokens
+    return read
+
+
+def _compressed_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray) -> np.ndarray:
+    """The last tokens of every layer, the entries that are picked or read, and all keys of the indexers."""
+    assert model.compressed is not None and model.sparse is not None
+    c, picked = model.compressed, np.minimum(tokens, model.sparse.top_tokens)
+    entries = c.picked_layers * picked / c.picked_ratio + c.read_layers * tokens / c.read_ratio
+    last = model.layers * np.minimum(tokens, c.window_tokens)
+    read: np.ndarray = (entries + last) * _latent_bytes(model, quantization) + _index_bytes(model) * tokens
+    return read
 
 
 def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> float:

@@ -27,6 +27,8 @@ PROMPT_CV2 = 1.0
 RANK_PROMPT_CV2 = 4.0
 """the same where a prompt has one data-parallel rank for its attention, which grows with the square of its length: with
 it, mixed lengths keep the percentile of TPOT about as often as on a replica that splits attention"""
+ADMITTED = 1.5
+"""requests in flight that a replica lets in, over those that the plan counts on"""
 MOST_IN_FLIGHT = 512
 """requests in flight that a plan counts on per replica, or rank of it, even if the engine admits more"""
 GROWTH_FRAC, GROWTH_Z = 0.1, 1.0
@@ -79,6 +81,10 @@ class Throughput:
     """of a prompt, on average: those that are not found"""
     e2e_s: np.ndarray
     """TTFT, and every further token at the percentile of TPOT"""
+    planned_s: np.ndarray
+    """of the replica's time for a request with as many in flight as here, whatever was measured"""
+    crowded_s: np.ndarray
+    """the same with as many as it lets in"""
     bound_by: tuple[str, ...]
     """TPOT, E2E, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
 
@@ -137,9 +143,14 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         "compute",
     )
     pick = (rows, best)
+    in_flight = np.where(feasible, batch[0, best], 0.0)
+    crowds = np.maximum(in_flight, 1.0) * np.array([[1.0], [ADMITTED]])
+    planned_s, crowded_s = (
+        1 / steady_state(machine, crowds, lengths.input_tokens, lengths.output_tokens, new_tokens).requests_per_s
+    )
     return Throughput(
         requests_per_s=np.where(feasible, rate[pick], 0.0),
-        in_flight=np.where(feasible, batch[0, best], 0.0),
+        in_flight=in_flight,
         tpot_s=tpot[pick],
         ttft_s=alone + step[pick],
         step_s=step[pick],
@@ -147,6 +158,8 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         lone_s=alone,
         new_tokens=new_tokens,
         e2e_s=e2e[pick],
+        planned_s=planned_s,
+        crowded_s=crowded_s,
         bound_by=tuple(reasons.tolist()),
     )
 

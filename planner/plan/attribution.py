@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.case import Case, Workload
-from planner.case.costs import cache_usd_per_h, request_usd
 from planner.case.prices import HELD, price_of
 from planner.case.vendors import vendor_usd
 from planner.plan.account import account_of
@@ -33,10 +33,10 @@ def _dearer(plan: Plan, prices: Case, notes: list[str]) -> Iterator[float]:
     for line in plan.fleet:
         yield _instances(line, prices, notes)
     asked = {w.name: w for w in plan.case.workloads}
-    for told in plan.workloads:
-        yield _api(plan, told, asked[told.name], prices, notes)
-        if told.caching_cost_usd_per_month:
-            yield _caches(plan, told, asked[told.name], prices)
+    for planned in plan.workloads:
+        yield _api(plan, planned, asked[planned.name], prices, notes)
+        if planned.caching_cost_usd_per_month:
+            yield _caches(plan, planned, asked[planned.name], prices)
     if plan.costs.engineers_usd_per_month:
         yield prices.engineers_usd_per_month - plan.costs.engineers_usd_per_month
     yield from (vendor_usd(prices, vendor) - vendor_usd(plan.case, vendor) for vendor in account_of(plan).money.vendors)
@@ -53,18 +53,18 @@ def _instances(line: FleetLine, prices: Case, notes: list[str]) -> float:
     return line.cost_usd_per_month * (now.usd_per_h / line.usd_per_h - 1) if now.usd_per_h != line.usd_per_h else 0.0
 
 
-def _api(plan: Plan, told: WorkloadPlan, asked: Workload, prices: Case, notes: list[str]) -> float:
-    if told.api is None:
+def _api(plan: Plan, planned: WorkloadPlan, asked: Workload, prices: Case, notes: list[str]) -> float:
+    if planned.api is None:
         return 0.0
-    if told.api not in prices.apis:
-        notes.append(f"{told.api} has no price in the second plan")
+    if planned.api not in prices.apis:
+        notes.append(f"{planned.api} has no price in the second plan")
         return 0.0
-    extra = request_usd(prices, asked, told.api) - request_usd(plan.case, asked, told.api)
+    extra = request_usd(prices, asked, planned.api) - request_usd(plan.case, asked, planned.api)
     account = account_of(plan)
-    return 3600 * account.a_month(account.flow(asked, told.api_flows) @ extra)
+    return 3600 * account.a_month(account.flow(asked, planned.api_flows) @ extra)
 
 
-def _caches(plan: Plan, told: WorkloadPlan, asked: Workload, prices: Case) -> float:
+def _caches(plan: Plan, planned: WorkloadPlan, asked: Workload, prices: Case) -> float:
     account = account_of(plan)
-    then, now = (cache_usd_per_h(c, asked, told.caching, account.slots) for c in (plan.case, prices))
+    then, now = (cache_usd_per_h(c, asked, planned.caching, account.slots) for c in (plan.case, prices))
     return account.a_month(now - then)

@@ -82,8 +82,8 @@ def _of_chosen(plan: Plan) -> Iterator[Suggestion]:
         served = [w for w in plan.workloads if w.name in pool.workloads]
         cost = sum(w.gpu_cost_usd_per_month for w in served)
         hours = [_gpu_hours(plan, d) for d in pool.deployments]
-        for told, gpu_hours in zip(pool.deployments, hours, strict=True):
-            d, command = told.deployment, next(commands).command
+        for planned, gpu_hours in zip(pool.deployments, hours, strict=True):
+            d, command = planned.deployment, next(commands).command
             if d.basis in CERTAIN or not sum(hours):
                 continue
             stake = cost * gpu_hours / sum(hours) * d.error_frac
@@ -93,8 +93,8 @@ def _of_chosen(plan: Plan) -> Iterator[Suggestion]:
             )  # fmt: skip
 
 
-def _gpu_hours(plan: Plan, told: DeploymentPlan) -> float:
-    return told.deployment.gpus_per_replica * account_of(plan).a_month(told.replicas_by_slot)
+def _gpu_hours(plan: Plan, planned: DeploymentPlan) -> float:
+    return planned.deployment.gpus_per_replica * account_of(plan).a_month(planned.replicas_by_slot)
 
 
 def _of_others(plan: Plan) -> Iterator[Suggestion]:
@@ -159,10 +159,10 @@ def _lengths(plan: Plan, workloads: tuple[str, ...]) -> _Lengths:
     """Of all requests of some workloads."""
     asked = {w.name: w for w in plan.case.workloads}
     shares, inputs, outputs = [], [], []
-    for told in plan.workloads:
-        if told.name in workloads:
-            for b in asked[told.name].buckets:
-                shares.append(told.requests_per_month * b.share_frac)
+    for planned in plan.workloads:
+        if planned.name in workloads:
+            for b in asked[planned.name].buckets:
+                shares.append(planned.requests_per_month * b.share_frac)
                 inputs.append(b.input_tokens)
                 outputs.append(b.output_tokens)
     weights = np.array(shares) / sum(shares)

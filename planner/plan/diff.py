@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from typing import overload
+
 from planner.plan.attribution import attribution
+from planner.plan.blocks import AnyPlan, block_of
 from planner.plan.diff_changes import cost_changes, fleet_changes, input_changes, limit_changes, workload_changes
 from planner.plan.diff_records import DIFF_FORMAT, PlanDiff, Side
+from planner.plan.horizon.horizon_diff import HorizonDiff, diff_horizons
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.plan.price_changes import price_changes
 
 __all__ = ["DIFF_FORMAT", "PlanDiff", "diff_plans"]
 
 
-def diff_plans(before: Plan, after: Plan) -> PlanDiff:
-    """What changed from one plan of a quarter to another."""
+@overload
+def diff_plans(before: Plan, after: Plan) -> PlanDiff: ...
+@overload
+def diff_plans(before: HorizonPlan, after: HorizonPlan) -> HorizonDiff: ...
+@overload
+def diff_plans(before: AnyPlan, after: AnyPlan) -> PlanDiff | HorizonDiff: ...
+def diff_plans(before: AnyPlan, after: AnyPlan) -> PlanDiff | HorizonDiff:
+    """What changed from one plan to another; a plan of one quarter is compared with the first quarter of several."""
+    if isinstance(before, HorizonPlan) and isinstance(after, HorizonPlan):
+        return diff_horizons(before, after)
+    return _diff_blocks(block_of(before), block_of(after))
+
+
+def _diff_blocks(before: Plan, after: Plan) -> PlanDiff:
     costs = tuple(cost_changes(before, after))
     fleet = tuple(fleet_changes(before, after))
     workloads = tuple(workload_changes(before, after))

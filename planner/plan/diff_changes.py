@@ -63,8 +63,8 @@ def workload_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
     for name in dict.fromkeys([*then, *now]):
         if name not in now or name not in then:
             there = "removed" if name in then else "added"
-            told = then.get(name) or now[name]
-            tokens = told["tokens per month"]
+            figures = then.get(name) or now[name]
+            tokens = figures["tokens per month"]
             yield ValueChange(
                 of=name, key=f"{there}, tokens per month",
                 before=tokens if name in then else None, after=tokens if name in now else None,

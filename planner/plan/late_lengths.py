@@ -43,8 +43,8 @@ def late_lengths(plan: Plan) -> Iterator[LateLengths]:
         w = members[0].w
         carried = [_carried(view, pool, k) for k in range(len(pool.deployments))]
         total = float(sum(each.sum() for each in carried))
-        for k, (told, got) in enumerate(zip(pool.deployments, carried, strict=True)):
-            d = told.deployment
+        for k, (planned, got) in enumerate(zip(pool.deployments, carried, strict=True)):
+            d = planned.deployment
             replica = view.whole_replica(pool, k)
             late = np.flatnonzero(~replica.in_time & (got > 0))
             share = float(got[late].sum()) / total
@@ -76,7 +76,7 @@ class LateAnswers:
 
 def late_answers(plan: Plan) -> Iterator[LateAnswers]:
     """Where prompts keep answers waiting for too long; none where serving the plan showed that promises are kept."""
-    if plan.verified is not None and plan.verified.kept:
+    if (plan.verified is not None and plan.verified.kept) or (plan.sampled is not None and not plan.sampled.missed):
         return
     account = account_of(plan)
     for pool, k, d in account.hosted:

@@ -1,12 +1,11 @@
-"""The plan: a fleet, what it costs, what is proved about it, and all it was made from. Versioned JSON.
+"""The plan of one block: a fleet, what it costs, what is proved about it, and all it was made from.
 
-The saved plan is the hub: every other command reads it, the case inside included.
+An ordinary case has one block; a horizon has one for each quarter and scenario (horizon/horizon_plan.py). The saved
+plan is the hub: every other command reads it, the case inside included (saved.py). Versioned JSON.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -14,14 +13,17 @@ from pydantic import Field
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.case.case import Assumption, Case
 from planner.catalog.variant import TENSOR, Parallelism, Variant
-from planner.io.input_files import read_json_text
+from planner.io.formatting import json_text
 from planner.io.result import Result
-from planner.io.validation import Strict, saved
+from planner.io.validation import Strict
+from planner.plan.operated import Operation
+from planner.plan.simpler import Simpler
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/5"
+PLAN_FORMAT = "fleetplan-plan/6"
+"""of a plan of one block, and of one of several"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
-Part = Literal["options", "if_throughput_is_off", "verified"]
+Part = Literal["options", "if_throughput_is_off", "assumed_limits", "simpler", "sampled", "verified", "operation"]
 
 
 class SlotRecord(Strict):
@@ -401,6 +403,28 @@ class Proof(Strict):
     notes: tuple[str, ...]
 
 
+class AssumedLimit(Strict):
+    """A limit that nobody gave and that binds."""
+
+    key: str
+    """of the demand file, such as slo.tpot_p95"""
+    value: str
+    """that was assumed"""
+    workloads: tuple[str, ...]
+    """for which it was; empty for a limit of the whole case"""
+    without_usd_per_month: float
+    """what a plan without this limit comes to, penalties included"""
+
+
+class AssumedLimits(Strict):
+    """Limits that nobody gave, where the plan without them is proved to be cheaper."""
+
+    without_usd_per_month: float
+    """what a plan without any of them comes to, penalties included"""
+    limits: tuple[AssumedLimit, ...]
+    """those that bind by themselves, the one that costs most first"""
+
+
 class LeftOut(Strict):
     """A part of the report that was not worked out."""
 
@@ -426,6 +450,16 @@ class Served(Strict):
     """of the plan before anything was tightened"""
     missed: tuple[str, ...]
     """promises that the plan does not keep"""
+
+
+class Sampled(Strict):
+    """What serving some requests of the busiest hours showed: less than what `Served` says."""
+
+    requests: int
+    """served in the minutes that count"""
+    seed: int
+    missed: tuple[str, ...]
+    """promises that fewer of them keep than the plan promises of all"""
 
 
 class Plan(Result, Strict):
@@ -457,15 +491,23 @@ class Plan(Result, Strict):
     spot_at_p95_usd_per_month: float
     """cost of the same plan if spot stays at the 95th percentile of its price"""
     if_throughput_is_off: CostRange
+    assumed_limits: AssumedLimits | None = None
+    """None: none of them binds, or it was not worked out"""
     options: tuple[OptionRecord, ...]
     rejected: tuple[RejectionRecord, ...]
     slots: tuple[SlotRecord, ...]
     proof: Proof
+    simpler: Simpler | None = None
+    """the simplest plan near it; None: it is as simple as can be, or nobody looked"""
     left_out: Annotated[tuple[LeftOut, ...], Field(min_length=1)] | None = None
     """what is missing, and why: nothing is worked out from half a search"""
     assumptions: tuple[Assumption, ...]
     verified: Served | None = None
     """None: it was not served"""
+    sampled: Sampled | None = None
+    """None: nobody asked for a sample, or there was nothing to take one of"""
+    operation: Operation | None = None
+    """behind the controller that was tuned for it; None: nobody asked for one"""
     studies: Studies | None = None
     """what plans made again tell about this one, where that was asked for"""
     case_hash: str
@@ -476,6 +518,11 @@ class Plan(Result, Strict):
     def total_usd_per_month(self) -> float:
         """With what is held."""
         return self.cost_usd_per_month + self.held_usd_per_month
+
+    @property
+    def starts_per_month(self) -> float:
+        """Instances that are started, of all that is bought by the hour."""
+        return sum(line.starts_per_month for line in self.fleet)
 
     @property
     def objective_usd_per_month(self) -> float:
@@ -506,27 +553,11 @@ class Plan(Result, Strict):
         for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
             if data[part][key] is None:
                 del data[part][key]
-        if data["long_terms"] is None:
-            del data["long_terms"]
+        for key in ("long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+            if data[key] is None:
+                del data[key]
         return data
 
     def to_json(self) -> str:
         """Write the plan as JSON; equal plans give equal bytes."""
-        return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-TAKE_A_QUARTER = "Take a quarter of it: fleetplan report H.json --quarter 1 --out q1.json"
-BEGINNING = 200
-"""characters in which a saved file names its format"""
-
-
-def plan_from_json(text: str, file: str = "<plan>") -> Plan:
-    """Read a saved plan; raises InputError where it is none."""
-    of_a_horizon = '"fleetplan-horizon/' in text[:BEGINNING]
-    remedy = TAKE_A_QUARTER if of_a_horizon else "Plan it again with 'fleetplan plan --out'"
-    return saved(Plan, text, file, "a plan", remedy, PLAN_FORMAT)
-
-
-def read_plan(path: Path | str) -> Plan:
-    """Read a saved plan, without checking its figures; raises InputError where it is none."""
-    return plan_from_json(read_json_text(path), str(path))
+        return json_text(self.as_json())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.apis import forbids_smaller_apis, sells_a_smaller_model
 from planner.case.case import Workload
-from planner.case.costs import forbids_smaller_apis, sells_a_smaller_model
 from planner.case.quality import QualityBasis, quality_of
+from planner.case.support import is_unproven
 from planner.catalog.apis import TIERS, Tier, tier_of_api, tier_of_model
 from planner.catalog.names import sells
+from planner.catalog.variant import Variant
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
 
@@ -35,6 +37,17 @@ def quality_notes(plan: Plan) -> Iterator[str]:
         yield f"quality loss of {model} {scheme} ({', '.join(names)}): {loss}; {basis.remark}"
 
 
+def unproven_and_borrowed(plan: Plan) -> Iterator[tuple[tuple[str, ...], Variant, QualityBasis]]:
+    """Deployments that nobody has seen run, with a loss that was measured on models of another family."""
+    asked = {w.name: w for w in plan.case.workloads}
+    for pool in plan.pools:
+        for d in pool.deployments:
+            variant = d.deployment.variant
+            basis = quality_of(plan.case, asked[pool.workloads[0]], variant.model, variant.quantization)
+            if basis.borrowed and is_unproven(plan.case, variant):
+                yield pool.workloads, variant, basis
+
+
 def smaller_apis(plan: Plan) -> Iterator[str]:
     """Workloads whose requests go to an API model of a lower tier than the model that they list first.
 
@@ -46,7 +59,7 @@ def smaller_apis(plan: Plan) -> Iterator[str]:
             there = f"goes to {told.api}, a {tier_of_api(told.api)} model, where {first} is a {_asked(plan, told)} one"
             yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare answers, or set api: no-smaller"
         elif told.api and told.api_share_frac and _is_unknown(plan, told.api, told):
-            there = f"goes to {told.api}, whose size its name does not tell, so no-smaller does not keep it out"
+            there = f"goes to {told.api}; its name does not reveal its size, so no-smaller does not exclude it"
             yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare answers, or take it off menu.apis"
 
 

@@ -4,43 +4,80 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
+from dataclasses import dataclass
 
 import numpy as np
 
+from planner.case.apis import holds, is_too_small, tokens_of
 from planner.case.case import Case, Workload
-from planner.case.costs import holds, is_too_small, tokens_of
 from planner.case.vendors import cap_left_usd, vendor_usd
-from planner.catalog.apis import api_model, known_api_models
+from planner.catalog.apis import api_model
 from planner.catalog.entries import ApiModel
 from planner.catalog.names import bare_name, names_of_weights
+from planner.catalog.sellers import is_counted, sellers
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.study_records import ProviderBill
 
-PASSED_ON = "huggingface_"
 NOTHING_USD = 0.005
 """less than this a month is nothing"""
 
 
 def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
-    """Bills of providers that sell a model which the plan hosts for less than it hosts it, the cheapest first.
+    """Bills of providers that sell a model of the plan for less than the plan costs, the cheapest first.
 
     Of workloads that may use an API of this size; APIs on the menu are left out, since the plan could have used those,
     and so are providers that would be one too many or may not be paid so much. The fixed cost of a provider counts.
     """
     case, asked = plan.case, requests_of(plan)
-    here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models}
+    here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models or w.api_share_frac}
     allowed = {w.name: w for w in case.workloads if w.api_allowed and w.name in here}
     found = []
     for name in sellers() if allowed else ():
-        served = (w for w in able(case, name, hosted_by(plan)) if w in allowed)
+        served = (w for w in able(case, name, models_of(plan)) if w in allowed)
         workloads = tuple(w for w in served if not is_too_small(case, allowed[w], name))
         if workloads and name not in case.menu_apis:
             bill = bill_of(known(name), SAME_MODEL, workloads, asked)
             if there_usd(plan, bill) < sum(here[w] for w in workloads) - NOTHING_USD and _is_allowed(plan, bill):
                 found.append(bill)
     return tuple(sorted(found, key=by_cost))
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What workloads of a plan would cost at the cheapest sellers of their models that are counted on."""
+
+    bills: tuple[ProviderBill, ...]
+    """the one that saves most first; no workload stands in two of them"""
+    here_usd: float
+    there_usd: float
+    """a month, fixed costs of sellers included"""
+
+    @property
+    def more_frac(self) -> float:
+        """How much more the plan costs for these workloads."""
+        return self.here_usd / self.there_usd - 1 if self.there_usd else math.inf
+
+
+def cheapest_elsewhere(plan: Plan) -> Elsewhere | None:
+    """None where nobody who is counted on sells a model that the plan hosts for less."""
+    usd = {w.name: w.cost_usd_per_month for w in plan.workloads}
+
+    def here_usd(bill: ProviderBill) -> float:
+        return sum(usd[name] for name in bill.workloads)
+
+    counted = (bill for bill in sold_cheaper(plan) if is_counted(f"{bill.provider}/{bill.model}"))
+    chosen: list[ProviderBill] = []
+    for bill in sorted(counted, key=lambda b: (there_usd(plan, b) - here_usd(b), by_cost(b))):
+        if not any(set(bill.workloads) & set(other.workloads) for other in chosen):
+            chosen.append(bill)
+    if not chosen:
+        return None
+    return Elsewhere(
+        bills=tuple(chosen),
+        here_usd=sum(here_usd(bill) for bill in chosen),
+        there_usd=sum(there_usd(plan, bill) for bill in chosen),
+    )
 
 
 def having_usd(plan: Plan, bill: ProviderBill) -> float:
@@ -68,17 +105,10 @@ def hosted_by(plan: Plan) -> dict[str, set[str]]:
     return {w.name: set(w.models) for w in plan.workloads}
 
 
-@cache
-def sellers() -> list[str]:
-    """Every API model but those that Hugging Face passes on from a provider that sells it by itself."""
-    known = known_api_models()
-    direct = {(name.partition("/")[0], bare_name(name)) for name in known}
-
-    def is_passed_on(name: str) -> bool:
-        seller = name.removeprefix(PASSED_ON).partition("/")[0]
-        return name.startswith(PASSED_ON) and (seller, bare_name(name)) in direct
-
-    return [name for name in known if not is_passed_on(name)]
+def models_of(plan: Plan) -> dict[str, set[str]]:
+    """The models that serve each workload; where an API alone answers, those that the workload lists."""
+    listed = {w.name: {choice.model for choice in w.models} for w in plan.case.workloads}
+    return {name: models or listed[name] for name, models in hosted_by(plan).items()}
 
 
 SAME_MODEL = "same model"

@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from planner.candidates.replica import ADMITTED
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.case.weights import weights_of
 from planner.catalog.engine_support import own_checkpoint
 from planner.performance.memory import Layout, layout_of, longest_request, weight_bytes
-from planner.performance.throughput import KV_MEMORY
+from planner.performance.throughput import ADMITTED, KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
 WITHOUT_BF16 = ("turing", "volta")
@@ -72,8 +71,8 @@ def engine_settings(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> EngineSe
     return EngineSettings(longest_admitted(plan, pool, d), sequences, max(d.batched_tokens, sequences))
 
 
-def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
-    d = told.deployment
+def _command(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> ServeCommand:
+    d = planned.deployment
     per_instance = plan.case.offers[d.offer].gpus // d.gpus_per_replica
     several = per_instance > 1
     visible = VISIBLE.get(plan.case.gpus[d.gpu].vendor.lower(), "CUDA_VISIBLE_DEVICES")
@@ -89,7 +88,7 @@ def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
             ["vllm", "serve", _no_option(checkpoint_of(plan.case, d.model, d.quantization)[0]), *_flags(plan, pool, d)]
         ),
         environment=(first,) if several else (),
-        notes=tuple(_notes(plan, pool, told, per_instance, visible)),
+        notes=tuple(_notes(plan, pool, planned, per_instance, visible)),
     )
 
 
@@ -114,14 +113,14 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     yield from ("--gpu-memory-utilization", f"{engine.usable_memory_frac:g}")
     if any(_on_gpus(w) for w in _told(plan, pool)):
         yield "--enable-prefix-caching"
-    adapters = _adapters(plan, pool)
+    adapters = adapters_of(plan, pool)
     if adapters:
         yield from ("--enable-lora", "--max-loras", str(len(adapters)), "--lora-modules")
         yield from (f"{name}=adapters/{name}" for name in adapters.values())
 
 
-def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, visible: str) -> Iterator[str]:
-    case, d = plan.case, told.deployment
+def _notes(plan: Plan, pool: PoolPlan, planned: DeploymentPlan, per_instance: int, visible: str) -> Iterator[str]:
+    case, d = plan.case, planned.deployment
     note = checkpoint_of(case, d.model, d.quantization)[1]
     if note:
         yield note
@@ -131,35 +130,35 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
     if case.quantizations[d.quantization].kv_loss is not None:
         yield "the KV cache is in FP8, with scales of 1 unless the checkpoint has calibrated ones: compare its answers"
     if not case.engine_name.startswith("vllm"):
-        yield f"the plan counts on {case.engine_name}; this is how vLLM would run it, at its own speed"
+        yield f"the plan assumes {case.engine_name}; this is how vLLM would run it, at vLLM's own speed"
     if per_instance > 1:
         yield (f"an instance of {d.offer} holds {per_instance} such replicas: give each its own {visible} and --port")
     if d.prefix_cache is not None:
         found = " and ".join(f"{share:.1%}" for share in d.prefix_cache.found_fracs)
         router = "a prefix-aware router" if case.limits.routing == PREFIX_AWARE else f"{case.limits.routing} routing"
         yield (
-            f"the plan counts on {found} of prompt tokens from its prefix cache while replicas are as busy as they may "
-            f"be, behind {router}, in the KV memory that running requests leave: about "
-            f"{d.prefix_cache.cache_tokens:,.0f} tokens; less busy, they find more"
+            f"the plan counts on {found} of prompt tokens from its prefix cache while replicas are at their highest "
+            f"planned load, behind {router}, in the KV memory that running requests leave free: about "
+            f"{d.prefix_cache.cache_tokens:,.0f} tokens; at lower load they find more"
         )
     if any("template" in kinds_of(w.caching) for w in _told(plan, pool)):
-        yield "vLLM finds prefixes only; templates inside prompts need a KV store that finds them anywhere"
+        yield "vLLM finds only prefixes; templates inside prompts need a KV store that finds them anywhere"
     if any("semantic" in kinds_of(w.caching) for w in _told(plan, pool)):
-        yield "the semantic cache stands in front of it and is no part of this command"
-    adapters = _adapters(plan, pool)
+        yield "the semantic cache sits in front of it and is not part of this command"
+    adapters = adapters_of(plan, pool)
     if adapters:
         renamed = ", ".join(f"{name} is that of {workload}" for workload, name in adapters.items() if name != workload)
         named = f" ({renamed})" if renamed else ""
         yield f"put the adapters under adapters/{named}; for ranks above {DEFAULT_RANK} add --max-lora-rank"
     critical = max(w.critical_share_frac for w in _asked(plan, pool))
-    if told.firm_replicas_by_slot != told.replicas_by_slot and critical < 1:
+    if planned.firm_replicas_by_slot != planned.replicas_by_slot and critical < 1:
         yield (
-            "while spot replicas are reclaimed a gateway must shed what is not critical, at once and by priority: "
-            f"what is left carries the {critical:.0%} that are"
+            "while spot replicas are reclaimed a gateway must shed non-critical requests at once, by priority: the "
+            f"remaining replicas carry the {critical:.0%} that are"
         )
     yield from _refusals(plan, pool, d)
     if None in d.seconds_per_request:
-        yield "send it only the lengths that it serves in the plan; the others go to the other deployment"
+        yield "send it only requests of the lengths it serves in the plan; the others go to the other deployment"
 
 
 def _refusals(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
@@ -252,7 +251,7 @@ def _asked(plan: Plan, pool: PoolPlan) -> list[Workload]:
     return [next(w for w in plan.case.workloads if w.name == name) for name in pool.workloads]
 
 
-def _adapters(plan: Plan, pool: PoolPlan) -> dict[str, str]:
+def adapters_of(plan: Plan, pool: PoolPlan) -> dict[str, str]:
     """A name for the adapter of each workload that has one: plain words, since vLLM splits them at '='."""
     names: dict[str, str] = {}
     for w in _asked(plan, pool):

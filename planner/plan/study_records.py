@@ -19,7 +19,7 @@ class StepRecord(Strict):
     """A re-plan with one lever more than the step before."""
 
     key: str
-    """one-gpu-type, right-sizing, quantization, caching, purchase, tenancy, everything or naive"""
+    """one of STEP_KEYS of planner/levers.py"""
     title: str
     said: str
     """what this step may do that the one before may not, in a sentence"""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.candidates.replica import TABLE
-from planner.case.costs import baseline_of
+from planner.case.apis import baseline_of
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import Plan, PoolPlan
 

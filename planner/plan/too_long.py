@@ -35,7 +35,7 @@ def refused_requests(plan: Plan) -> Iterator[TooLong]:
 
 def passed_on_requests(plan: Plan) -> Iterator[TooLong]:
     """What is let in and is longer than any deployment of its pool admits."""
-    for w, told in zip(plan.case.workloads, plan.workloads, strict=True):
+    for w, planned in zip(plan.case.workloads, plan.workloads, strict=True):
         pool = plan.pool_of(w.name)
         if not pool.deployments:
             continue
@@ -43,4 +43,4 @@ def passed_on_requests(plan: Plan) -> Iterator[TooLong]:
         too_long = zip(w.buckets, too_long_frac(w, tokens).tolist(), strict=True)
         share = sum(b.share_frac for b, over in too_long if over > WHOLLY)
         if share:
-            yield TooLong(w.name, tokens, share, share * told.requests_per_month, to=told.api)
+            yield TooLong(w.name, tokens, share, share * planned.requests_per_month, to=planned.api)

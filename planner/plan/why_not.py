@@ -40,11 +40,12 @@ class WhyNot(Strict):
 
 def menu_judged(plan: Plan, workload: str) -> tuple[WhyNot, ...]:
     """Every GPU and every quantization of the menu, in its order."""
-    told = next(w for w in plan.workloads if w.name == workload)
+    planned = next(w for w in plan.workloads if w.name == workload)
     hosted = [d.deployment for d in plan.pool_of(workload).deployments]
-    gpus = [_judged(plan, told, "gpu", name, {d.gpu for d in hosted}) for name in plan.case.gpus]
+    gpus = [_judged(plan, planned, "gpu", name, {d.gpu for d in hosted}) for name in plan.case.gpus]
     schemes = [
-        _judged(plan, told, "quantization", name, {d.quantization for d in hosted}) for name in plan.case.quantizations
+        _judged(plan, planned, "quantization", name, {d.quantization for d in hosted})
+        for name in plan.case.quantizations
     ]
     return (*gpus, *schemes)
 
@@ -83,10 +84,13 @@ def _why_more(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
             return f"{bought} {box * instances} GPUs, and the load needs {needed} at its peak"
         least = plan.case.limits.min_replicas
         if chosen.api_share_frac and not chosen.peak_replicas and option.peak_replicas <= least:
-            return f"the {least} replica{'s' * (least > 1)} that must run at least cost more than the API"
+            return (
+                f"the {least} replica{'s' * (least > 1)} that must always run cost{'s' * (least == 1)} more than the "
+                "API"
+            )
     tokens = next(w for w in plan.workloads if w.name == option.workload).tokens_per_month
     if not tokens or option.cost_usd_per_month is None or chosen.cost_usd_per_month is None:
-        return "another is cheaper"
+        return "another option is cheaper"
     each = [
         usd_small(1e6 * o.cost_usd_per_month / tokens) for o in (option, chosen) if o.cost_usd_per_month is not None
     ]
@@ -107,7 +111,7 @@ def _in_the_way(plan: Plan, option: OptionRecord) -> str:
         return others
     if limits.budget_usd_per_month is not None:
         return f"the budget is {usd(limits.budget_usd_per_month)} a month"
-    return "not in a plan for everything together"
+    return "it does not pay in a plan for all workloads together"
 
 
 def _shut_out(plan: Plan, option: OptionRecord) -> str | None:
@@ -134,7 +138,7 @@ def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
     for kind, name in more:
         if kind in (plan.case.limits.max_vendors or {}):
             count = (plan.case.limits.max_vendors or {})[kind]
-            return f"{name} would be one more {VENDOR_NAMES[kind]}, and policy.vendors.at_most.{kind} is {count}"
+            return f"{name} would be one more {VENDOR_NAMES[kind]}, but policy.vendors.at_most.{kind} is {count}"
         if kind in (plan.case.limits.least_vendor_share_frac or {}):
             least = percent((plan.case.limits.least_vendor_share_frac or {})[kind], 1)
             return f"{name} must serve {least} of all requests (policy.vendors.least_share.{kind})"
@@ -146,15 +150,15 @@ def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
     return f"having {names} costs {usd(cost)} / month" if cost else None
 
 
-def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str]) -> WhyNot:
+def _judged(plan: Plan, planned: WorkloadPlan, kind: Kind, name: str, used: set[str]) -> WhyNot:
     if name in used:
         return WhyNot(kind=kind, name=name, used=True, why="")
-    mine = [o for o in plan.options if o.workload == told.name and getattr(o, kind) == name]
+    mine = [o for o in plan.options if o.workload == planned.name and getattr(o, kind) == name]
     priced = [o for o in mine if o.cost_usd_per_month is not None]
-    asked = next(w for w in plan.case.workloads if w.name == told.name)
+    asked = next(w for w in plan.case.workloads if w.name == planned.name)
     possible = _variants(plan.case, asked, kind, name)
     known = set(possible)
-    against = [r for r in plan.rejected if r.workload == told.name and r.variant in known]
+    against = [r for r in plan.rejected if r.workload == planned.name and r.variant in known]
     unable = {r.variant for r in against if not r.dominated}
     able = [v for v in possible if v.gpus_per_replica and not unable & {v, Variant(v.model, v.quantization, v.gpu)}]
     serving = list(dict.fromkeys(v.gpu for v in able))
@@ -162,9 +166,9 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     if priced:
         best = min(priced, key=lambda o: (o.cost_usd_per_month or 0.0, o.option))
         if dominated_on:
-            why = f"{_dominated(plan, dominated_on, told)}; on {best.gpu} {why_not(plan, best)}"
+            why = f"{_dominated(plan, dominated_on, planned)}; on {best.gpu} {why_not(plan, best)}"
             return WhyNot(kind=kind, name=name, used=False, why=why)
-        chosen = chosen_option(plan, told.name)
+        chosen = chosen_option(plan, planned.name)
         than = chosen.cost_usd_per_month if chosen else None
         return WhyNot(
             kind=kind,
@@ -179,18 +183,18 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     elif kind == "gpu" and not any(o.gpu == name for o in allowed_offers(plan.case, [asked]).values()):
         why = "nothing on the menu sells it where this workload may run"
     elif dominated_on:
-        why = _dominated(plan, dominated_on, told)
+        why = _dominated(plan, dominated_on, planned)
     else:
         why = _nearest(against, asked) if against else "no instance on the menu holds a replica of it"
     return WhyNot(kind=kind, name=name, used=False, why=why)
 
 
-def _dominated(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:
+def _dominated(plan: Plan, gpus: list[str], planned: WorkloadPlan) -> str:
     """On which GPUs it could serve, but never with fewer of them than another variant; those in use first."""
-    in_use = {d.deployment.gpu for d in plan.pool_of(told.name).deployments}
+    in_use = {d.deployment.gpu for d in plan.pool_of(planned.name).deployments}
     first = sorted(gpus, key=lambda gpu: gpu not in in_use)
     more = f" and {len(gpus) - GPUS_SHOWN} more" if len(gpus) > GPUS_SHOWN else ""
-    return f"needs no fewer GPUs for any load than another variant on {', '.join(first[:GPUS_SHOWN])}{more}"
+    return f"never needs fewer GPUs than another variant on {', '.join(first[:GPUS_SHOWN])}{more}"
 
 
 def _nearest(against: list[RejectionRecord], asked: Workload) -> str:

@@ -13,10 +13,13 @@ from planner.catalog import apis as api_prices
 from planner.catalog.engine_support import own_checkpoint, quantized_checkpoints
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
 from planner.catalog.model_config.entry import ModelEntry
+from planner.catalog.names import unknown_model
+from planner.catalog.releases import later_releases
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
+from planner.io.formatting import json_text
 from planner.io.units import parse_duration
 from planner.performance.memory import kv_growth, parameters, weight_bytes
-from planner.reports.document import Code, Document, Lines, TablePart, json_text
+from planner.reports.document import Code, Document, Lines, TablePart
 from planner.reports.table import PLAIN, Cells, Table
 from planner.reports.table import Column as C
 
@@ -89,7 +92,8 @@ def catalog_document(kind: str | None, name: str | None, stale_after: str, as_of
         return _one(kind, key, _whole(kind, key, entries), judge)
     chosen = {k: e for k, e in entries.items() if name is None or name.lower() in k.lower() or _gpu(e) == name.lower()}
     if not chosen:
-        _refuse(f"no entry of {kind} is called or contains '{name}'", did_you_mean(name or "", list(entries)))
+        remedy = unknown_model(name or "", entries) if kind == "models" else did_you_mean(name or "", list(entries))
+        _refuse(f"no entry of {kind} is called or contains '{name}'", remedy)
     return _listing(kind, chosen, judge)
 
 
@@ -163,7 +167,7 @@ def _overview(catalog: Catalog, judge: _Staleness) -> Document:
         bare=True,
         parts=(
             TablePart(Table("catalog", "Catalog", columns, tuple(rows)), untitled=PLAIN, indent=0),
-            Lines(("fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one",)),
+            Lines(("'fleetplan catalog KIND' lists entries, 'fleetplan catalog KIND NAME' shows one",)),
         ),
         json=lambda: json_text(data),
     )
@@ -181,7 +185,7 @@ def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Document:
         C("name", kind, get=str),
         *map(column, SUMMARIES.get(kind, ())),
         C("date", "date", get=lambda key: max(_price_dates(whole[key]), default=whole[key].date)),
-        C("note", "", missing="", get=lambda key: _note(kind, whole[key], judge)),
+        C("note", "", missing="", get=lambda key: _note(kind, key, whole[key], judge)),
     )
     data = {k: e.model_dump(mode="json", exclude_none=True) | {"stale": judge.stale(e)} for k, e in whole.items()}
     return Document(
@@ -192,7 +196,9 @@ def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Document:
     )
 
 
-def _note(kind: str, entry: Any, judge: _Staleness) -> str:
+def _note(kind: str, key: str, entry: Any, judge: _Staleness) -> str:
+    if kind == "models":
+        return f"later release: {later_releases()[key]}" if key in later_releases() else ""
     assumed = kind == "offers" and any(p.assumption for p in entry.prices.reserved().values())
     return " ".join(["STALE"] * judge.stale(entry) + ["(assumed reserved)"] * assumed)
 

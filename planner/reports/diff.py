@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planner.io.formatting import percent, tokens, usd, usd_small
+from planner.io.formatting import json_text, percent, tokens, usd, usd_small
 from planner.plan.diff_records import PlanDiff, ValueChange
 from planner.plan.horizon.horizon_diff import HorizonDiff, ScenarioChange
-from planner.reports.document import Document, Lines, Section, TablePart, json_text
+from planner.reports.document import Document, Lines, Section, TablePart
 from planner.reports.table import Column as C
 from planner.reports.table import Table
 
@@ -60,8 +60,8 @@ def _tables(diff: PlanDiff) -> Iterator[Table]:
 def _why(diff: PlanDiff) -> Table:
     a = diff.attribution
     rows = (
-        ("demand", a.demand_usd_per_month, "more or fewer tokens, at the earlier cost of a token"),
-        ("prices", a.prices_usd_per_month, "what was bought before, at the later prices"),
+        ("demand", a.demand_usd_per_month, "more or fewer tokens, at the earlier cost per token"),
+        ("prices", a.prices_usd_per_month, "the earlier purchases, at the later prices"),
         ("fleet and choices", a.choices_usd_per_month, "the rest: fleet, choices, other inputs"),
         ("total", a.total_usd_per_month, ""),
     )
@@ -148,16 +148,16 @@ def _horizon_headline(diff: HorizonDiff) -> Iterator[str]:
     if worst_case:
         yield f"expected {usd(diff.expected_before_usd)} → {usd(diff.expected_after_usd)}"
     if diff.risk_before != diff.risk_after:
-        yield f"they minimize different measures: {MINIMIZED[diff.risk_before]} → {MINIMIZED[diff.risk_after]}"
+        yield f"the plans minimize different measures: {MINIMIZED[diff.risk_before]} → {MINIMIZED[diff.risk_after]}"
     if diff.quarters_before != diff.quarters_after:
-        yield f"{diff.quarters_before} → {diff.quarters_after} quarters: costs are not of the same months"
+        yield f"{diff.quarters_before} → {diff.quarters_after} quarters: the costs cover different months"
     unsure = max(diff.counted_before_usd - diff.bound_before_usd, diff.counted_after_usd - diff.bound_after_usd)
     if 0 < abs(b - a) < unsure and diff.risk_before == diff.risk_after:
         yield f"the change is within the proof gap ({usd(unsure)})"
     if diff.same_case:
         yield "both are made from the same demand file"
     if not diff.signed:
-        yield "what is signed is the same"
+        yield "the commitments are the same"
 
 
 def _horizon_tables(diff: HorizonDiff) -> Iterator[Table]:

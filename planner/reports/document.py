@@ -7,10 +7,9 @@ where they are shown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from planner.reports.table import HTML, PEOPLE, Cell, Format, Table
 
@@ -24,8 +23,8 @@ class Mark:
 
 
 Sentence = str | tuple[str | Mark, ...]
-Tone = Literal["note", "prose", "remark", "warning", "small", "notice", "alarm"]
-"""of lines: notes of a list; sentences in full size, as remarks or in small print; what nobody may overlook"""
+Tone = Literal["note", "prose", "remark", "warning", "small", "notice", "alarm", "stop"]
+"""of lines: notes of a list; sentences in full size, as remarks or in small print; what nobody may overlook; stops"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +73,8 @@ class TablePart(Part):
     """of text"""
     most: int = 250
     """rows of a page"""
+    most_of_text: int | None = None
+    """rows of text; None: all"""
     alarms: frozenset[int] = frozenset()
     """rows of text that are red where colours are shown"""
 
@@ -198,7 +199,3 @@ def as_sentence(text: str) -> str:
 
 def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def json_text(data: Any) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from planner.explanations.records import Choice, Explanation, LeverValue, MarginalValue, RunnerUp, Verdict
-from planner.io.formatting import percent, usd, usd_small
-from planner.reports.document import Document, Group, Lines, Part, Section, TablePart, json_text
-from planner.reports.phrases import alike
+from planner.io.formatting import json_text, percent, usd, usd_small
+from planner.reports.document import Document, Group, Lines, Part, Section, TablePart
+from planner.reports.phrases import alike, monthly
 from planner.reports.table import HTML, PEOPLE, PLAIN, TEXT, Table
 from planner.reports.table import Column as C
 
@@ -19,7 +19,7 @@ CLOSE_FRAC = 0.01
 def explanation_document(explanation: Explanation) -> Document:
     return Document(
         title=f"Why {explanation.name} is served this way",
-        about=(f"{usd(explanation.cost_usd_per_month)} / month",),
+        about=(monthly(explanation.cost_usd_per_month, explanation.held_usd_per_month),),
         parts=(Section("Why", lambda: explanation_parts(explanation), key="why"),),
         json=lambda: json_text(explanation.as_json()),
     )
@@ -40,7 +40,7 @@ def lever_parts(explanation: Explanation) -> Iterator[Part]:
         yield Lines((no_levers(explanation.workload),), formats=PLAIN)
     yield TablePart(levers, untitled=TEXT)
     if not explanation.limits and tried_all:
-        yield Lines(("there is no limit that a step could move",), formats=PLAIN)
+        yield Lines(("there is no limit to relax",), formats=PLAIN)
     idle = Lines(tuple(idle_limits(explanation)), "would save nothing")
     yield Group((TablePart(limits, untitled=TEXT), idle))
     yield Lines(tuple(not_tried(explanation)))
@@ -51,7 +51,7 @@ def _choice(explanation: Explanation, choice: Choice) -> Iterator[Part]:
     money = f"{usd(choice.cost_usd_per_month)} / month{each}, {usd_small(choice.usd_per_1m_tokens)} / 1M tokens"
     only = "the only way" if choice.ways == 1 else f"chosen among {choice.ways} ways"
     lines = (
-        f"{only} to serve it by itself with one deployment or an API, all objectives kept",
+        f"{only} to serve it by itself with one deployment or an API while keeping all objectives",
         f"runner-up: {_runner_up(explanation, choice.runner_up)}",
         *choice.binds,
     )
@@ -65,13 +65,13 @@ def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
     if r is None:
         return "not tried"
     if r.served_by is None:
-        return "nothing else can serve it" if r.feasible is False else "none was found in the time"
+        return "nothing else can serve it" if r.feasible is False else "none was found in time"
     assert r.cost_usd_per_month is not None and r.dearer_by_usd_per_month is not None
     amount = _amount(r.dearer_by_usd_per_month, r.proved_usd_per_month or (0.0, 0.0), r.verdict)
     whole = f"the whole plan then costs {usd(r.cost_usd_per_month)} / month"
     difference = r.cost_usd_per_month - explanation.cost_usd_per_month
     if abs(difference - r.dearer_by_usd_per_month) > CLOSE_FRAC * max(abs(difference), 1.0):
-        amount += ", penalties counted"
+        amount += ", including penalties"
     return f"{r.served_by}: {whole}, an extra cost of {amount}"
 
 
@@ -93,7 +93,7 @@ def no_levers(workload: str | None) -> str:
 
 def _extra_cost(lever: LeverValue) -> str:
     if lever.dearer_by_usd_per_month is None or lever.proved_usd_per_month is None:
-        return "no plan is possible" if lever.feasible is False else "no plan was found in the time"
+        return "no plan is possible" if lever.feasible is False else "no plan was found in time"
     amount = _amount(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
     return f"{amount}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else amount
 
@@ -101,11 +101,11 @@ def _extra_cost(lever: LeverValue) -> str:
 def limits_table(explanation: Explanation) -> Table:
     """Steps of limits and what they save."""
     columns = (
-        C("step", "one step more of a limit"),
+        C("step", "relax a limit by one step"),
         C("saves", "saves a month", get=lambda x: _amount(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)),
     )
     binding = tuple(x for x in explanation.limits if x.verdict != "nothing")
-    return Table("limits", "What one step more of each limit would save", columns, binding)
+    return Table("limits", "What relaxing each limit by one step would save", columns, binding)
 
 
 def idle_limits(explanation: Explanation) -> list[str]:
@@ -120,7 +120,7 @@ def _alike_once(limits: list[MarginalValue]) -> list[str]:
         name = rf"(?<!\w){re.escape(x.workload)}(?!\w)" if x.workload else "^$"
         grouped.setdefault(re.sub(name, "\0", x.step, count=1), []).append(x)
     counts = ((same[0].step, len(same) - 1) for same in grouped.values())
-    return [f"{step}; so for {n} other workload{'s' * (n > 1)}" if n else step for step, n in counts]
+    return [f"{step}; same for {n} other workload{'s' * (n > 1)}" if n else step for step, n in counts]
 
 
 def not_tried(explanation: Explanation) -> list[str]:

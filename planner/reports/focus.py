@@ -14,9 +14,9 @@ from datetime import date
 from decimal import Decimal
 
 from planner.case.case import Holding
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.menu import held_by_term
 from planner.case.prices import HELD, usd_per_h
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import FleetLine, Plan

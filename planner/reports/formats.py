@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from planner.reports.document import Document
 
 
@@ -28,3 +30,31 @@ def as_csv(document: Document, table: str | None = None) -> str:
     from planner.reports.csv import one_table_csv
 
     return one_table_csv(document, table)
+
+
+def as_json(document: Document) -> str:
+    return document.json()
+
+
+def as_text(document: Document, color: bool = False, seconds: float | None = None) -> str:
+    from planner.reports import text
+
+    return text.as_text(document, color, seconds)
+
+
+RENDERERS: dict[str, Callable[[Document], str]] = {
+    "html": as_html,
+    "text": as_text,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
+"""by the name of the format"""
+SHORT = {"table": "text", "md": "markdown"}
+"""names of formats on the command line"""
+
+
+def rendered(document: Document, format: str, table: str | None = None) -> str:
+    """The document in a format by either of its names; of csv, the table that is named."""
+    name = SHORT.get(format, format)
+    return as_csv(document, table) if name == "csv" else RENDERERS[name](document)

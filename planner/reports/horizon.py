@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd
+from planner.judgement.signing import guessed_signature
 from planner.plan.horizon.horizon_plan import HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, usd_per_month
 from planner.reports import horizon_phrases as phrases
@@ -33,7 +34,7 @@ OPEN_QUARTERS = 1
 
 def horizon_document(horizon: HorizonPlan) -> Document:
     least = cost_as_minimized(horizon, horizon.risk)
-    said = (phrases.sign_now(horizon), *phrases.costs(horizon), *phrases.long_requests(horizon))
+    said = (phrases.sign_now(horizon), *_stops(horizon), *phrases.costs(horizon), *phrases.long_requests(horizon))
     return Document(
         title=horizon.name,
         about=(", ".join(phrases.facts(horizon)), proof(horizon)),
@@ -45,13 +46,18 @@ def horizon_document(horizon: HorizonPlan) -> Document:
             Section("Quarter by quarter", lambda: _quarters(horizon), key="quarters"),
             Section("What is proved", lambda: _proved(horizon), key="proof"),
         ),
-        foot=f"fleetplan {horizon.fleetplan_version}. A month is 730 hours. Every figure is of the plan "
+        foot=f"fleetplan {horizon.fleetplan_version}. A month is 730 hours. Every figure belongs to the plan "
         f"{horizon.case_hash[:19]}.",
         tab=f"{horizon.name}: {usd(least)}{_measure(horizon)}",
         json=horizon.to_json,
         tables=lambda: tables.tables_of(horizon),
         facts=lambda: _facts(horizon),
     )
+
+
+def _stops(horizon: HorizonPlan) -> tuple[str, ...]:
+    """What forbids to sign."""
+    return tuple(f"STOP: {c.sentence}: {c.remedy}" for c in guessed_signature(horizon))
 
 
 def _facts(horizon: HorizonPlan) -> tuple[tuple[str, Cell], ...]:
@@ -109,15 +115,16 @@ def _cards(horizon: HorizonPlan) -> Iterator[Card]:
         if known:
             worst = max(known, key=lambda s: s.regret_usd or 0.0)
             most = worst.regret_usd or 0.0
-            detail = f"if {worst.name} comes" if most >= phrases.NOTHING_USD else "against plans that had known"
+            detail = f"in scenario {worst.name}" if most >= phrases.NOTHING_USD else "compared with perfect foresight"
             yield Card("Most regret", f"${max(0.0, most):,.0f}", detail)
-    bound = f"{usd(horizon.bound_usd)} at least, without what was held"
+    bound = f"{usd(horizon.bound_usd)} is the lower bound, without what was held"
     yield Card("Proved within", percent(horizon.gap_frac, 2), bound)
 
 
 def _signing(horizon: HorizonPlan) -> Iterator[Part]:
     from planner.reports.charts import horizon as pictures
 
+    yield Lines(_stops(horizon), tone="stop", formats=RICH)
     yield TablePart(tables.sign_now(horizon))
     yield TablePart(tables.use(horizon))
     yield Figures((lambda: pictures.commit(horizon), lambda: pictures.regret(horizon)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
+from planner.case.quarters import block_name
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, tokens, usd
@@ -47,7 +48,7 @@ def sign_now(horizon: HorizonPlan) -> str:
         terms = [term for term in horizon.case.purchase if term in TERM_MONTHS]
         if all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
-        return "sign nothing now: no commitment pays, or is allowed, that begins in the first quarter"
+        return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
     what = ", ".join(f"{c.instances} x {c.offer} {c.term}" for c in signed)
     monthly = usd(sum(usd_per_month(c) for c in signed))
     cash = sum(c.upfront_usd for c in signed)
@@ -71,7 +72,7 @@ def costs(horizon: HorizonPlan) -> Iterator[str]:
         if len(horizon.scenarios) > 1:
             yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
     if horizon.held_usd:
-        yield f"{usd(horizon.held_usd)} of it is for what was held before, and is paid in any case"
+        yield f"{usd(horizon.held_usd)} of this is for what was held before and is paid in any case"
 
 
 def refused(horizon: HorizonPlan) -> str:
@@ -95,7 +96,7 @@ def where_passed_on(some: list[TooLong]) -> str:
     apis = sorted({r.to for r in some if r.to})
     where = [f"go to {' or '.join(apis)}"] if apis else []
     where += ["are shed"] if any(r.to is None for r in some) else []
-    return f"{_ranges(some)}, the most that its deployments admit) {' or '.join(where)}"
+    return f"{_ranges(some)}, the most its deployments accept) {' or '.join(where)}"
 
 
 def long_requests(horizon: HorizonPlan) -> Iterator[str]:
@@ -135,9 +136,9 @@ def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
         h, months = part.holding, months_name(horizon, part.quarter, part.quarter)
         first, last = days_of(horizon, part.quarter)
         what = f"{h.instances} x {h.offer} {h.purchase}"
-        paid = f"paid {usd(part.usd)} there and not used, since instances serve whole quarters"
+        paid = f"{usd(part.usd)} is paid there for unused time, since instances serve whole quarters"
         if h.last_day is not None and h.last_day < last:
-            needed = f"what takes their place is planned from {first} on, and needed from {h.last_day + A_DAY} on"
+            needed = f"their replacements are planned from {first} on, though needed only from {h.last_day + A_DAY} on"
             yield f"{what} lapse on {h.last_day}, within {months}: {paid}; {needed}"
         else:
             yield f"{what} begin on {h.first_day}, within {months}: {paid}"
@@ -153,7 +154,7 @@ def vendor_caps(horizon: HorizonPlan) -> Iterator[str]:
                 nearest[vendor] = (paid, most, q)
     for vendor, (paid, most, q) in nearest.items():
         if paid:
-            where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario else "")
+            where = block_name(q.quarter, q.scenario)
             name = vendor.partition(" ")[2]
             yield f"{name} is paid at most {usd(paid)} in a month ({where}), of {usd(most)} allowed there"
 
@@ -165,15 +166,16 @@ def value_of_scenarios(horizon: HorizonPlan) -> str:
         return ""
     if middle.counted_usd is None:
         return (
-            f"signing for {middle.scenario} alone is not possible: with what it signs now, another scenario has no plan"
+            f"committing for {middle.scenario} alone is not possible: what it signs now leaves another scenario "
+            "without a plan"
         )
     worth = middle.counted_usd - horizon.counted_usd
     unsure = horizon.counted_usd - horizon.bound_usd
     of = " in the worst case" if is_worst_case(horizon) else ""
     if worth <= 0:
-        return f"signing for {middle.scenario} alone would come to no more{of}, as far as is proved"
-    within = f"; the proof leaves {usd(unsure)} open" if worth < unsure else ""
-    return f"planning for all scenarios saves {usd(worth)}{of} over signing for {middle.scenario} alone{within}"
+        return f"committing for {middle.scenario} alone would cost no more{of}, within the proven gap"
+    within = f"; this is within the proof gap ({usd(unsure)})" if worth < unsure else ""
+    return f"planning for all scenarios saves {usd(worth)}{of} over committing for {middle.scenario} alone{within}"
 
 
 def long_terms(horizon: HorizonPlan) -> str:
@@ -194,8 +196,8 @@ def long_terms(horizon: HorizonPlan) -> str:
 def proved(horizon: HorizonPlan) -> str:
     """What the bound says, and of what."""
     which = f"worst case, {horizon.worst_scenario}: cost" if is_worst_case(horizon) else "expected cost"
-    of = f"{which}, penalties and commitments as counted, without what was held before"
-    return f"no plan has less than {usd(horizon.bound_usd)}, this one {usd(horizon.counted_usd)} ({of})"
+    of = f"{which} with penalties and commitments as counted, without what was held before"
+    return f"proven lower bound {usd(horizon.bound_usd)}; this plan {usd(horizon.counted_usd)} ({of})"
 
 
 def remarks(horizon: HorizonPlan) -> Iterator[str]:

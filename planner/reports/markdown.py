@@ -88,7 +88,8 @@ def _lines(part: Lines) -> Iterator[list[str]]:
         yield [f"- {_marked(line)}" for line in part.lines]
     for line in part.lines if part.tone != "note" else ():
         said = _marked(as_sentence(line) if isinstance(line, str) else line)
-        yield [{"notice": f"> {said}", "alarm": f"> **{said}**", "warning": f"**{said}**"}.get(part.tone, said)]
+        loud = f"> **{said}**"
+        yield [{"notice": f"> {said}", "alarm": loud, "stop": loud, "warning": f"**{said}**"}.get(part.tone, said)]
 
 
 def _marked(sentence: Sentence) -> str:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.io.formatting import counted
 from planner.plan.plan import OptionRecord, Plan
 from planner.reports.document import Fold, Group, Lines, Mark, Part, Sentence, TablePart
 from planner.reports.phrases import alike
 from planner.reports.table import HTML, MARKDOWN, TEXT, Column, Table
 from planner.reports.tables.options import options, options_alike, rejected, rejections_alike
 
-OPTIONS_SHOWN, REASONS_SHOWN = 5, 8
-"""in a terminal"""
 OPTIONS_IN_ALL, REASONS_IN_ALL, WORKLOADS_SHOWN = 500, 350, 100
 """rows of a page; each workload that is shown, the most expensive of many, has its part of them, at least:"""
 OPTIONS_AT_LEAST, REASONS_AT_LEAST = 3, 3
@@ -23,22 +20,17 @@ ALONE = (
 )
 
 
-def option_parts(plan: Plan, verbose: bool) -> Iterator[Part]:
+def option_parts(plan: Plan) -> Iterator[Part]:
     """Each workload's ways to be served alone, cheapest first, with what keeps each from being chosen."""
-    yield Group(lambda: _options_of_text(plan, verbose), formats=TEXT)
+    yield Group(lambda: _options_of_text(plan), formats=TEXT)
     yield Group(lambda: _options_of_page(plan), "Options considered", key="options", formats=HTML)
     yield Group(lambda: (TablePart(options(plan), folded=True),), formats=MARKDOWN)
 
 
-def _options_of_text(plan: Plan, verbose: bool) -> Iterator[Part]:
+def _options_of_text(plan: Plan) -> Iterator[Part]:
     for names, mine in options_alike(plan):
-        first = len(mine) if verbose else OPTIONS_SHOWN
-        shown = [o for k, o in enumerate(mine) if k < first or o.chosen or o.api]
         title = f"options for {alike(names)}{', each' if len(names) > 1 else ''}"
-        yield TablePart(options(plan, shown, title, several=len(names) > 1), untitled=TEXT)
-        if len(mine) > len(shown):
-            more = counted(len(mine) - len(shown), "more expensive one")
-            yield Lines((f"... and {more} (--verbose, or 'options' in the JSON)",))
+        yield TablePart(options(plan, mine, title, several=len(names) > 1), untitled=TEXT)
 
 
 def _options_of_page(plan: Plan) -> Iterator[Part]:
@@ -64,24 +56,17 @@ def _first_and_rest(
     yield from _cut(len(mine), len(shown), " expensive ones")
 
 
-def rejection_parts(plan: Plan, verbose: bool) -> Iterator[Part]:
+def rejection_parts(plan: Plan) -> Iterator[Part]:
     """What is not possible, and why."""
     if plan.rejected:
-        yield Group(lambda: (Lines(tuple(_rejected_lines(plan, verbose)), "not used, and why"),), formats=TEXT)
+        yield Group(lambda: (Lines(tuple(_rejected_lines(plan)), "not used, and why"),), formats=TEXT)
         yield Group(lambda: _rejected_of_page(plan), "Not possible, and why", key="rejected", formats=HTML)
         yield TablePart(rejected(plan), folded=True, formats=MARKDOWN)
 
 
-def _rejected_lines(plan: Plan, verbose: bool) -> Iterator[str]:
+def _rejected_lines(plan: Plan) -> Iterator[str]:
     for names, grouped in rejections_alike(plan):
-        owner = alike(names)
-        for k, (reason, candidates) in enumerate(grouped.items()):
-            if not verbose and k >= REASONS_SHOWN:
-                yield f"{owner}: ... and {counted(len(grouped) - k, 'more reason')} (--verbose)"
-                break
-            shown = candidates if verbose else candidates[:2]
-            more = f" and {len(candidates) - len(shown)} more" if len(candidates) > len(shown) else ""
-            yield f"{owner}: {reason}: {', '.join(shown)}{more}"
+        yield from (f"{alike(names)}: {reason}: {', '.join(candidates)}" for reason, candidates in grouped.items())
 
 
 def _rejected_of_page(plan: Plan) -> Iterator[Part]:

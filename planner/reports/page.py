@@ -30,8 +30,10 @@ from planner.reports.markup import Html, details, el, join, name, notes, panel, 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """the browser itself refuses whatever would leave the page"""
-CLASSES: dict[Tone, str | None] = {"note": None, "prose": None, "remark": "remark", "warning": "remark warn",
-                                   "small": "said", "notice": "notice", "alarm": "notice"}  # fmt: skip
+CLASSES: dict[Tone, str | None] = {
+    "note": None, "prose": None, "remark": "remark", "warning": "remark warn", "small": "said", "notice": "notice",
+    "alarm": "notice", "stop": "notice stop",
+}  # fmt: skip
 
 
 def as_page(document: Document) -> str:
@@ -109,7 +111,7 @@ def _lines(part: Lines) -> Html:
     if part.tone == "note":
         listed = notes(map(marked, part.lines))
         return panel(part.key, capital(part.title), listed) if part.title else listed
-    kind, role = CLASSES[part.tone], "note" if part.tone in ("notice", "alarm") else None
+    kind, role = CLASSES[part.tone], "note" if part.tone in ("notice", "alarm", "stop") else None
     said = [marked(as_sentence(line) if isinstance(line, str) else line) for line in part.lines]
     return join(el("p", line, class_=kind, role=role) for line in said)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.catalog.entries import Catalog
 from planner.catalog.variant import Variant
-from planner.io.formatting import counted, percent
+from planner.io.formatting import counted, json_text, percent
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
 from planner.performance.estimate import Estimate
@@ -18,7 +18,7 @@ from planner.performance.measurements import read_rows
 from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart
 from planner.reports.csv import table_csv
-from planner.reports.document import Code, Document, Group, Lines, Part, TablePart, json_text
+from planner.reports.document import Code, Document, Group, Lines, Part, TablePart
 from planner.reports.table import PEOPLE, PLAIN, TEXT, Cell, Table
 from planner.reports.table import Column as C
 
@@ -57,20 +57,20 @@ def _estimated(e: Estimate) -> Iterator[str]:
                    f"{s.in_flight:.0f} in flight, TTFT {s.ttft_ms:.0f} ms, TPOT {s.tpot_ms:.1f} ms{e2e}; "
                    f"bound by {s.bound_by}")  # fmt: skip
         else:
-            yield f"inside the SLO: nothing; {s.bound_by} does not hold even for one request at a time"
+            yield f"inside the SLO: nothing; {s.bound_by} is missed even with one request at a time"
     if e.loaded is not None:
         x = e.loaded
         if isfinite(x.ttft_s):
-            yield (f"at {x.requests_per_s:g} requests/s, {percent(x.utilization)} of the most it answers: "
-                   f"{x.in_flight:.0f} in flight, TTFT {1e3 * x.ttft_s:.0f} ms (p95 {1e3 * x.ttft_percentile_s:.0f}), "
-                   f"TPOT {1e3 * x.tpot_s:.1f} ms (p95 {1e3 * x.tpot_percentile_s:.1f}), "
-                   f"E2E {x.e2e_s:.2f} s (p95 {x.e2e_percentile_s:.2f})")  # fmt: skip
+            yield (f"at {x.requests_per_s:g} requests/s, {percent(x.utilization)} of its maximum: {x.in_flight:.0f} in "
+                   f"flight, TTFT {1e3 * x.ttft_s:.0f} ms (p95 {1e3 * x.ttft_percentile_s:.0f}), TPOT "
+                   f"{1e3 * x.tpot_s:.1f} ms (p95 {1e3 * x.tpot_percentile_s:.1f}), E2E {x.e2e_s:.2f} s (p95 "
+                   f"{x.e2e_percentile_s:.2f})")  # fmt: skip
         else:
-            yield f"at {x.requests_per_s:g} requests/s: more than one replica answers, so requests pile up"
+            yield f"at {x.requests_per_s:g} requests/s: more than one replica can answer, so requests pile up"
     says_e2e = e.loaded is not None or (e.slo is not None and e.slo.e2e_ms is not None)
     if says_e2e and e.output_spread is None and e.output_tokens > 1:
-        yield (f"E2E is that of answers that all have {e.output_tokens:g} tokens; "
-               "give --output-p95 for answers that differ")  # fmt: skip
+        yield (f"E2E assumes that all answers have {e.output_tokens:g} tokens; give --output-p95 if their lengths "
+               "differ")  # fmt: skip
 
 
 def _sweep(e: Estimate) -> Table:
@@ -181,9 +181,10 @@ def _fit(d: CalibratedDeployment) -> Table:
 def suggestions_document(suggestions: Sequence[Suggestion]) -> Document:
     """What to measure next, with command lines to paste."""
     what = (
-        "Start one replica (of what the plan uses, by its serve command), run a line of the first three, then the last:"
+        "Start one replica (for what the plan uses: with its serve command), run one of the first three lines, then "
+        "the last:"
     )
-    nothing = "nothing: what this plan rests on is measured, or moves its cost by less than 0.1%"
+    nothing = "nothing: everything this plan rests on is measured, or changes its cost by less than 0.1%"
     return Document(
         title="What to measure",
         headline=what if suggestions else nothing,
@@ -194,7 +195,7 @@ def suggestions_document(suggestions: Sequence[Suggestion]) -> Document:
 
 def _suggested(k: int, s: Suggestion) -> Part:
     stake = f"${s.stake_usd_per_month:,.0f} a month"
-    why = f"{stake} of this plan's cost rest on its error" if s.chosen else f"not used; it could save {stake}"
+    why = f"{stake} of this plan's cost depend on its error" if s.chosen else f"not used; it could save {stake}"
     said = f"{s.basis}, off by {percent(s.error_frac)} on average: {why}"
     commands = Code("\n".join((s.vllm, s.guidellm, s.aiperf, s.calibrate)))
     return Group((Lines((f"{k}. {s.deployment} for {', '.join(s.workloads)}", f"   {said}")), commands))

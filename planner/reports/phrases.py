@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from planner.case.apis import api_context, baseline_of, holds, is_too_small
 from planner.case.case import HOURS_OF_DAYS, Workload
-from planner.case.costs import api_context, baseline_of, holds, is_too_small
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BURSTINESS, TIGHT_TTFT_S
 from planner.case.length_buckets import too_long_share
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
-from planner.catalog.entries import day_of, is_of_unknown_day
+from planner.catalog.apis import is_below, tier_of_api, tier_of_model
+from planner.catalog.entries import TERM_MONTHS, day_of, is_of_unknown_day
+from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd
+from planner.judgement.sellers import SoldForLess, sold_for_less
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.late_lengths import late_answers, late_lengths
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
-from planner.plan.sellers import having_usd, sold_cheaper, there_usd
+from planner.plan.sellers import cheapest_elsewhere, having_usd, sold_cheaper, there_usd
+from planner.plan.simpler import Reduction, reductions_of
 from planner.plan.study_records import ProviderBill
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from problems.constants import HOURS_PER_MONTH
@@ -32,14 +36,18 @@ PROVED = {
     "interrupted": "INTERRUPTED: a checked plan, proved only within {gap}",
 }
 NOT_PROVED = {
-    "feasible": "a checked plan; the time was too short to prove how near it is to the optimum",
-    "interrupted": "INTERRUPTED: a checked plan, before it was proved how near it is to the optimum",
+    "feasible": "a checked plan; time ran out before a useful bound was proved",
+    "interrupted": "INTERRUPTED: a checked plan; no useful bound had been proved yet",
 }
 """where nothing worth the name was proved"""
 PARTS = {
     "options": "what other options would cost",
     "if_throughput_is_off": "what the plan costs if throughput is off",
+    "assumed_limits": "what assumed limits cost",
+    "simpler": "the simplest plan of about this cost",
+    "sampled": "whether the promises hold in a sample of requests",
     "verified": "whether the plan keeps its promises when it is served",
+    "operation": "the controller that was to be tuned",
 }
 REASONS = {"time-limit": "the time limit was reached", "interrupted": "the work was interrupted"}
 ASSUMED = "assumed, since the demand file does not say"
@@ -82,29 +90,51 @@ def bounded(plan: Plan | HorizonPlan) -> bool:
     return plan.gap_frac < NO_BOUND_FRAC
 
 
+def monthly(cost_usd: float, held_usd: float) -> str:
+    """What a plan costs a month, and what is paid beside it."""
+    held = f", plus {usd(held_usd)} for what is already held or signed" if held_usd else ""
+    return f"{usd(cost_usd)} / month{held}"
+
+
 def best_so_far(plan: Plan | HorizonPlan) -> str:
     """What an interruption leaves: of the search, or of what came after it."""
     if plan.status != "interrupted":
-        return "interrupted: the plan is checked; this is what is known of it so far"
-    near = f"proved within {percent(plan.gap_frac, 2)}" if bounded(plan) else "not proved near to the optimum"
+        return "interrupted: the plan is checked, but parts of this report are missing"
+    near = f"proved within {percent(plan.gap_frac, 2)}" if bounded(plan) else "not proved to be near the optimum"
     return f"interrupted: this is the best checked plan so far, {near}"
 
 
 def served(plan: Plan) -> str:
     """Whether the plan was served request by request, and what it took to keep its promises."""
     found = plan.verified
+    if found is None and plan.sampled is not None:
+        requests, missed = counted(plan.sampled.requests, "request"), plan.sampled.missed
+        said = f"missed {', '.join(missed)}" if missed else "every promise kept"
+        return f"served a sample of {requests} from the busiest hours: {said}; 'fleetplan verify' serves the rest"
     if found is None:
-        return "not served yet: fleetplan verify serves a saved plan request by request"
+        return "not served yet: 'fleetplan verify' serves a saved plan request by request (needs fleetplan[verify])"
     requests = counted(found.requests, "request")
     if not found.kept:
         return f"served {requests} in {counted(found.rounds, 'round')} and missed {', '.join(found.missed)}"
     tightened = ""
     if found.rounds > 1:
-        before = (
-            f"{usd(found.first_cost_usd_per_month)} / month, proved no less than {usd(found.first_bound_usd_per_month)}"
-        )
-        tightened = f"; {counted(found.rounds - 1, 'plan')} before it missed a promise (the first: {before})"
+        before = f"{usd(found.first_cost_usd_per_month)} / month, lower bound {usd(found.first_bound_usd_per_month)}"
+        tightened = f"; {counted(found.rounds - 1, 'earlier plan')} missed a promise (the first: {before})"
     return f"verified by {requests}, every promise kept{tightened}{_tightened_hours(plan)}"
+
+
+def served_in_short(plan: Plan) -> str:
+    """The same in few words, for a headline."""
+    if plan.verified is not None:
+        return "served: kept" if plan.verified.kept else f"served: MISSED {', '.join(plan.verified.missed)}"
+    if plan.sampled is not None:
+        missed = plan.sampled.missed
+        return f"sample served: MISSED {missed[0]}" + _and_more(len(missed)) if missed else "sample served: kept"
+    return "not served" if any(pool.deployments for pool in plan.pools) else ""
+
+
+def _and_more(count: int) -> str:
+    return f" and {count - 1} more" if count > 1 else ""
 
 
 def _tightened_hours(plan: Plan) -> str:
@@ -121,11 +151,37 @@ def saving(plan: Plan) -> str:
     b = plan.baseline
     saves = b.savings_usd_per_month
     verdict = f"saves {percent(b.savings_frac)}" if saves >= 0 else f"costs {percent(-b.savings_frac)} more"
+    if part := beside_what_apis_may_serve(plan):
+        return f"{part.said} for what it may serve"
     if no_api_is_allowed(plan) and saves >= NOTHING_USD:
         return f"costs {percent(b.savings_frac)} less ({usd(saves)} / month), but no API is allowed"
     if abs(saves) < NOTHING_USD:
-        return "nothing is cheaper than this API"
+        return "costs the same as this API"
     return f"{verdict} ({usd(abs(saves))} / month)"
+
+
+def beside_sellers(plan: Plan) -> tuple[str, str] | None:
+    """What the same models cost at the cheapest sellers that are counted on, and how much more the plan does; None
+    where nobody sells them for less."""
+    less = sold_for_less(plan)
+    if less is None:
+        return None
+    models = counted_models(less)
+    all_of_it = len(less.workloads) == len(plan.workloads)
+    of = "" if all_of_it else f", {alike(less.workloads)} alone"
+    team = ", without engineers" if plan.costs.engineers_usd_per_month else ""
+    here = "costs" if all_of_it else f"{usd(less.here_usd)} here:"
+    most = "up to " if less.shares_machines else ""
+    return (
+        f"{models} at {less.sellers} {usd(less.there_usd)} / month{of}",
+        f"{here} {most}{percent(less.more_frac)} more ({usd(less.more_usd)} / month){team}",
+    )
+
+
+def counted_models(less: SoldForLess) -> str:
+    """The very model that a plan hosts, or that a workload lists and something else answers for; or several."""
+    one = len({m for models in less.models_by_seller.values() for m in models}) == 1
+    return f"{'same' if less.hosted else 'listed'} model{'' if one else 's'}"
 
 
 def shed_sentence(plan: Plan) -> str:
@@ -161,23 +217,23 @@ def passed_on(plan: Plan) -> Iterator[str]:
     """Requests that are longer than the deployments of their workload admit, and where they go."""
     for r in passed_on_requests(plan):
         where = f"go to {r.to}" if r.to else "are shed"
-        yield f"{_too_long(r)}, the most that its deployments admit) {where}"
+        yield f"{_too_long(r)}, the most its deployments accept) {where}"
 
 
 def given_up(plan: Plan) -> Iterator[str]:
     """Lengths that get their first token late, even alone, and answers that may wait too long between tokens."""
     for late in late_lengths(plan):
-        why = "nothing on the menu is faster with them" if late.apart else (
-            f"the objective is for {late.percentile:.0%} of all requests"
+        why = "nothing on the menu is faster for them" if late.apart else (
+            f"the objective covers {late.percentile:.0%} of all requests"
         )  # fmt: skip
-        yield (f"late: {percent(late.share_frac, 1)} of {late.workload}, prompts of about {late.input_tokens:,.0f} "
-               f"tokens and more, get their first token after {late.ttft_s:.1f} s and more on {late.deployment}, not "
-               f"within {late.target_s:g} s; {why}")  # fmt: skip
+        yield (f"late: {percent(late.share_frac, 1)} of {late.workload} (prompts of about {late.input_tokens:,.0f} "
+               f"tokens or more) wait {late.ttft_s:.1f} s or longer for their first token on {late.deployment}, "
+               f"against a target of {late.target_s:g} s; {why}")  # fmt: skip
     for slow in late_answers(plan):
         share, whose = percent(slow.share_frac, 1), alike(slow.workloads)
-        yield (f"at risk: by a careful estimate {share} of the answers of {whose}, not {slow.percentile:.0%}, keep TPOT"
-               f" of {1e3 * slow.target_s:g} ms in the busiest hour on {slow.deployment}, where they meet prompts that "
-               "take many steps; 'fleetplan verify' serves the plan")  # fmt: skip
+        yield (f"at risk: by a cautious estimate, only {share} of the answers of {whose} keep the TPOT of "
+               f"{1e3 * slow.target_s:g} ms in the busiest hour on {slow.deployment} ({slow.percentile:.0%} promised), "
+               "because prompts that take many steps slow them down; 'fleetplan verify' serves the plan")  # fmt: skip
 
 
 def assumed_traffic(plan: Plan) -> Iterator[str]:
@@ -188,7 +244,7 @@ def assumed_traffic(plan: Plan) -> Iterator[str]:
         lines = [line for w in plan.case.workloads if (line := say(w, assumed))]
         yield from lines[:NAMES_SHOWN]
         if (more := len(lines) - NAMES_SHOWN) > 0:
-            yield f"so for {counted(more, 'other workload')}: see what is assumed below"
+            yield f"the same for {counted(more, 'other workload')}: see the assumptions below"
 
 
 def _assumed_means(w: Workload, assumed: Mapping[str, str]) -> str | None:
@@ -198,17 +254,17 @@ def _assumed_means(w: Workload, assumed: Mapping[str, str]) -> str | None:
     said = [f"{what} {mean}" for what, mean in means if mean]
     if not said:
         return None
-    return (f"{w.name}: mean lengths are assumed from p50 and p95 alone ({', '.join(said)}); write 'mean' beside them, "
-            "or run 'fleetplan demand' on a log")  # fmt: skip
+    return (f"{w.name}: mean lengths are assumed from p50 and p95 alone ({', '.join(said)}); add 'mean', or run "
+            "'fleetplan demand' on a log")  # fmt: skip
 
 
 def _assumed_bursts(w: Workload, assumed: Mapping[str, str]) -> str | None:
     """A burstiness that nobody gave and that decides, or one that is larger than known ones."""
     key = f"workloads.{w.name}.forecast.burstiness"
     if f"{key}.window" in assumed:
-        return (f"{w.name}: burstiness {w.arrival_scv:g} is taken as that of gaps inside a minute, larger than public "
-                f"traces show (code completion {MOST_KNOWN_BURSTINESS:g}), and decides the fleet; check it with "
-                "'fleetplan demand'")  # fmt: skip
+        return (f"{w.name}: burstiness {w.arrival_scv:g} is taken to apply to gaps inside a minute; that is larger "
+                f"than in public traces (code completion: {MOST_KNOWN_BURSTINESS:g}) and decides the size of the "
+                "fleet; check it with 'fleetplan demand'")  # fmt: skip
     if key not in assumed or w.deadline_h is not None:
         return None
     if w.arrival_scv > DEFAULT_BURSTINESS:
@@ -216,8 +272,8 @@ def _assumed_bursts(w: Workload, assumed: Mapping[str, str]) -> str | None:
         return f"{w.name}: {kind}; 'fleetplan demand' measures yours"
     if w.ttft.seconds > TIGHT_TTFT_S:
         return None
-    return (f"{w.name}: burstiness {w.arrival_scv:g} is assumed though its TTFT is tight, and decides whether it "
-            "holds; run 'fleetplan demand' on a log, or write 'kind: completion' for code completion")  # fmt: skip
+    return (f"{w.name}: burstiness {w.arrival_scv:g} is assumed, and it decides whether its tight TTFT is kept; run "
+            "'fleetplan demand' on a log, or write 'kind: completion' for code completion")  # fmt: skip
 
 
 def _too_long(r: TooLong) -> str:
@@ -243,7 +299,7 @@ def _no_room(plan: Plan) -> str:
         if reached:
             reasons.insert(0, f"the budget of {usd(budget)} a month is used up")
         elif one_more and room < min(one_more):
-            more = f"has room for {usd(room)} more, and one more instance costs {usd(min(one_more))}"
+            more = f"has {usd(room)} left, and one more instance costs at least {usd(min(one_more))}"
             reasons.insert(0, f"the budget of {usd(budget)} a month {more}")
     return ", ".join(reasons)
 
@@ -253,15 +309,41 @@ def held_sentence(plan: Plan) -> str:
     if not plan.held_usd_per_month:
         return ""
     whole, held = usd(plan.cost_usd_per_month + plan.held_usd_per_month), usd(plan.held_usd_per_month)
-    return f"{whole} / month with the {held} paid in any case for what is held, which no other figure here counts"
+    return f"{whole} / month including the {held} paid in any case for what is held; no other figure here includes it"
 
 
 def left_out(plan: Plan) -> str:
     """What the report lacks, and why; nothing where it is complete."""
     if not plan.left_out:
         return ""
-    parts = " and ".join(PARTS[part.what] for part in plan.left_out)
+    parts = listed([PARTS[part.what] for part in plan.left_out], "and")
     return f"not worked out, because {REASONS[plan.left_out[0].why]}: {parts}"
+
+
+def simpler_plan(plan: Plan) -> Iterator[str]:
+    """The simplest plan near the cheapest one, and what each thing that the cheapest has saves."""
+    found = plan.simpler
+    if found is None:
+        return
+    cut = [r for r in found.reductions if r.done]
+    more = sum(r.saves_usd_per_month or 0.0 for r in cut)
+    near = f"the simplest plan within {percent(found.within_frac)}"
+    if found.chosen:
+        yield f"this is {near} of the cheapest, which would save {usd(max(0.0, more))} / month {_with(cut)}"
+    elif cut:
+        cost = f"{usd(found.cost_usd_per_month)} / month, {usd(max(0.0, more))} more"
+        yield f"{near} costs {cost}; 'policy: {{choose: simplest}}' chooses it"
+    for r in reductions_of(found):
+        what = f"{'also ' if r.after else ''}without {' and '.join(r.without)}"
+        if r.more_usd is None:
+            yield f"{what}: no plan was found"
+        elif not (r.done and found.chosen):
+            kept = "" if r.done else f", which is over {percent(found.within_frac)}"
+            yield f"{what}: at most {usd(r.more_usd)} / month more{kept}"
+
+
+def _with(cut: list[Reduction]) -> str:
+    return f"by using {alike([what for r in cut for what in r.without])}"
 
 
 def spot_risk(plan: Plan) -> str:
@@ -284,9 +366,9 @@ def basis(plan: Plan, d: DeploymentRecord) -> str:
 
 
 def owed(c: Commitment) -> str:
-    parts = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
+    parts = [f"{usd(c.upfront_usd)} in cash at signing"] if c.upfront_usd else []
     if c.beyond_horizon_usd or not parts:
-        parts.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
+        parts.append(f"{usd(c.beyond_horizon_usd)} is still owed after this quarter")
     return f"{c.instances} x {c.offer} {c.term}: {', '.join(parts)}"
 
 
@@ -302,9 +384,10 @@ def long_terms(plan: Plan) -> str:
     paid += [f"{usd(owed)} owed after this quarter"] if owed else []
     months = max(t.months_to_pay for t in some)
     return (
-        f"not bought, since they outlast the plan: {what}; for the same instances they would save {usd(saved)} / month "
-        f"(an estimate: nothing is planned again), with {' and '.join(paid)}, and pay after {months:,.1f} months of "
-        "such demand: 'starts' and 'unused_after_horizon: {worth: 50%}', or 'policy: {max_liability: $200k}', allow it"
+        f"not bought, because they outlast the plan: {what}; for the same instances they would save {usd(saved)} / "
+        f"month (an estimate, not planned again), with {' and '.join(paid)}, and pay off after {months:,.1f} months of "
+        "such demand; 'starts' with 'unused_after_horizon: {worth: 50%}', or 'policy: {max_liability: $200k}', allows "
+        "them"
     )
 
 
@@ -330,27 +413,30 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     """What a reader of the fleet should know besides."""
     spent = sum(line.starting_usd_per_month for line in plan.fleet)
     if spent:
-        starts = sum(line.starts_per_month for line in plan.fleet)
-        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{counted(starts, 'time')} a month"
-        yield f"{usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
+        minutes, times = f"{plan.case.start.instance_s / 60:g} min", counted(plan.starts_per_month, "start")
+        yield (
+            f"{usd(spent)} / month of the cost pays for instances while they start ({times} a month of {minutes} each)"
+        )
     yield from (owed(c) for c in plan.commitments)
     yield from vendor_caps(plan)
     if sentence := long_terms(plan):
         yield sentence
     if risk := spot_risk(plan):
         yield risk
-        yield "spot counts on a gateway that sheds what is not critical, at once and by priority, while it is reclaimed"
+        yield (
+            "spot needs a gateway that sheds non-critical requests at once, by priority, while instances are reclaimed"
+        )
     deployments = [d.deployment for pool in plan.pools for d in pool.deployments]
     unproven = sorted(
         {str(replace(d.variant, gpus_per_replica=0)) for d in deployments if is_unproven(plan.case, d.variant)}
     )
     if unproven:
-        yield f"unproven, try it before you sign: {plan.case.engine_name} was never seen to run {', '.join(unproven)}"
+        yield f"unproven; try it before you sign: {plan.case.engine_name} is not known to run {', '.join(unproven)}"
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
-        yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
+        yield f"assumed prices; replace them with your own under 'prices:': {', '.join(guesses)}"
     if old := sorted(set(_stale(plan))):
-        yield f"stale prices, ask for today's before you sign: {', '.join(old)}"
+        yield f"stale prices; ask for today's before you sign: {', '.join(old)}"
     yield from quality_notes(plan)
 
 
@@ -389,7 +475,12 @@ def limits_reached(plan: Plan) -> Iterator[str]:
 
 
 def cheaper_providers(plan: Plan) -> Iterator[str]:
-    """Who sells the model that the plan hosts for the least, if that is less: a plan may use it if the menu says so."""
+    """Who sells the model that the plan hosts for the least, if that is less: a plan may use it if the menu says so.
+
+    Where somebody who is counted on does, it is a concern instead.
+    """
+    if cheapest_elsewhere(plan) is not None:
+        return
     cheaper: dict[tuple[str, ...], list[ProviderBill]] = {}
     for bill in sold_cheaper(plan):
         cheaper.setdefault(bill.workloads, []).append(bill)
@@ -397,11 +488,13 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
     for workloads, bills in cheaper.items():
         least = min(bills, key=lambda bill: there_usd(plan, bill))
         fixed = having_usd(plan, least)
-        had = f" with its fixed cost of {usd(fixed)}" if fixed else ""
+        had = f" including its fixed cost of {usd(fixed)}" if fixed else ""
         paid = sum(here[name] for name in workloads)
-        there = f"would cost {usd(there_usd(plan, least))} / month there{had}, {usd(paid)} here"
+        there = f"would cost {usd(there_usd(plan, least))} / month there{had}, against {usd(paid)} here"
         more = len(bills) - 1
-        others = f" ({more} more {'sells' if more == 1 else 'sell'} it for less than that)" if more else ""
+        others = (
+            f" ({counted(more, 'other provider')} also {'sells' if more == 1 else 'sell'} it for less)" if more else ""
+        )
         offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"
 
@@ -423,25 +516,73 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
     apis = {baseline_of(plan.case, w) for w in plan.case.workloads}
     if fixed := apis_usd(plan.case, apis):
         yield f"the baseline leaves out {usd(fixed)} / month, the fixed cost of {_owners(plan, apis)}"
+    yield from _baselines_too_large(plan)
     yield from _baselines_too_small(plan)
     yield from _baselines_too_short(plan)
     barred = [bill for bill in bills if not bill.may_use_an_api]
     if not barred:
         return
     names = alike([bill.workload for bill in barred])
-    part = f"{usd(sum(bill.cost_usd_per_month for bill in barred))} / month of the baseline"
-    others = [bill for bill in bills if bill.may_use_an_api]
-    if not others:
-        yield "no API may serve any workload, so the baseline is a price to compare with, not one to buy at"
+    price = f"{usd(sum(bill.cost_usd_per_month for bill in barred))} / month of the baseline"
+    part = beside_what_apis_may_serve(plan)
+    if part is None:
+        yield "no API may serve any workload, so the baseline is for comparison only"
         return
-    there = sum(bill.cost_usd_per_month for bill in others)
-    own = plan.cost_usd_per_month - sum(w.cost_usd_per_month for w in plan.workloads if w.name in _named(barred))
-    saved = there - own
-    verdict = f"saves {percent(saved / there)}" if there and saved >= 0 else f"costs {usd(-saved)} / month more"
     team = ", all engineers included" if plan.costs.engineers_usd_per_month else ""
-    compared = f"{usd(own)} here{team}, {usd(there)} at their baseline"
-    without = f"without that the plan {verdict}: {compared}" if there else "the others cost nothing at an API"
-    yield f"no API may serve {names}, {part}; {without}"
+    rest = f"{usd(part.own_usd)} here{team}, {usd(part.there_usd)} at their baseline"
+    yield f"no API may serve {names} ({price}); the others: {rest if part.there_usd else 'nothing at an API'}"
+
+
+@dataclass(frozen=True)
+class BesideBaseline:
+    """What a plan costs for the workloads that an API may serve, engineers included, and what their baseline does."""
+
+    own_usd: float
+    there_usd: float
+
+    @property
+    def saves_usd(self) -> float:
+        return self.there_usd - self.own_usd
+
+    @property
+    def said(self) -> str:
+        if self.saves_usd < 0 or not self.there_usd:
+            return f"costs {usd(-self.saves_usd)} / month more"
+        return f"saves {percent(self.saves_usd / self.there_usd)} ({usd(self.saves_usd)} / month)"
+
+
+def beside_what_apis_may_serve(plan: Plan) -> BesideBaseline | None:
+    """None where APIs may serve every workload, or none."""
+    bills = plan.baseline.by_workload or ()
+    barred = _named([bill for bill in bills if not bill.may_use_an_api])
+    others = [bill for bill in bills if bill.may_use_an_api]
+    if not barred or not others:
+        return None
+    own = plan.cost_usd_per_month - sum(w.cost_usd_per_month for w in plan.workloads if w.name in barred)
+    return BesideBaseline(own, sum(bill.cost_usd_per_month for bill in others))
+
+
+def _baselines_too_large(plan: Plan) -> Iterator[str]:
+    """Workloads that list a smaller model than that of their baseline: what is saved is the price of a larger one."""
+    case, names = plan.case, dict[tuple[str, str], list[str]]()
+    for w in case.workloads:
+        tier, asked = tier_of_api(baseline_of(case, w)), tier_of_model(case.models[w.models[0].model])
+        if tier is not None and is_below(asked, tier):
+            names.setdefault((baseline_of(case, w), f"{tier} model, and {{}} {asked} one"), []).append(w.name)
+    for (api, sizes), workloads in names.items():
+        lists = f"{alike(workloads)} {'lists' if len(workloads) == 1 else 'list'} a"
+        yield f"the baseline {api} is a {sizes.format(lists)}"
+
+
+def longer_terms(plan: Plan) -> Iterator[str]:
+    """Longer terms that the menu names, and that are not to be had for what is to be signed."""
+    for signed in plan.commitments:
+        longer = [t for t in plan.case.purchase if TERM_MONTHS.get(t, 0) > TERM_MONTHS[signed.term]]
+        sold = plan.case.offers[signed.offer].prices.by_way()
+        missing = [term for term in longer if term not in sold]
+        if missing and len(missing) == len(longer):
+            terms = " or ".join(missing)
+            yield f"no price is known for {signed.offer} {terms}: ask for one, and write it under 'prices:'"
 
 
 def _baselines_too_small(plan: Plan) -> Iterator[str]:
@@ -452,7 +593,7 @@ def _baselines_too_small(plan: Plan) -> Iterator[str]:
             names.setdefault(baseline_of(case, w), []).append(w.name)
     for api, workloads in names.items():
         why = "which asks for a larger model" if len(workloads) == 1 else "which ask for a larger model"
-        yield f"the baseline {api} may not answer {alike(workloads)}, {why}: a price to compare with, not one to buy at"
+        yield f"the baseline {api} may not answer {alike(workloads)}, {why}: it is for comparison only"
 
 
 def _baselines_too_short(plan: Plan) -> Iterator[str]:
@@ -463,8 +604,11 @@ def _baselines_too_short(plan: Plan) -> Iterator[str]:
         context = api_context(case, api, case.apis[api])
         if context is None or not w.api_allowed or holds(case, w, api, case.apis[api]):
             continue
-        longer = f"{percent(too_long_share(w, context), 2)} of {w.name} is longer than the {context:,} tokens"
-        yield f"{longer} that {api} takes, so the baseline is a price to compare with, not one to buy at"
+        longer = (
+            f"{percent(too_long_share(w, context), 2)} of the requests of {w.name} are longer than the {context:,} "
+            "tokens"
+        )
+        yield f"{longer} that {api} accepts, so the baseline is for comparison only"
 
 
 def _named(bills: list[BaselineBill]) -> set[str]:
@@ -481,14 +625,13 @@ def no_api_is_allowed(plan: Plan) -> bool:
     return not any(w.api_allowed for w in plan.case.workloads)
 
 
-def first_notes(plan: Plan) -> Iterator[str]:
-    """What belongs beside the headline: where long requests go, what is assumed of traffic, what the comparison rests
-    on, and who sells the same model for less."""
+def demand_notes(plan: Plan) -> Iterator[str]:
+    """Where long requests go, what is late, and what is assumed of traffic."""
+    if refused := refused_sentence(plan):
+        yield refused
     yield from passed_on(plan)
     yield from given_up(plan)
     yield from assumed_traffic(plan)
-    yield from baseline_notes(plan)
-    yield from cheaper_providers(plan)
 
 
 def _api(bill: ProviderBill) -> str:

@@ -7,21 +7,26 @@ from functools import cache
 
 from planner.explanations.records import Explanation
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
+from planner.plan.blocks import AnyPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import ServeCommand, serve_commands
 from planner.plan.why_not import menu_judged
 from planner.reports import phrases
-from planner.reports.answer import answer
 from planner.reports.document import Code, Document, Figures, Fold, Group, Lines, Mark, Part, Section, TablePart
 from planner.reports.explanation import explanation_parts, lever_parts
+from planner.reports.first_screen import all_concerns, answer, fleet_lines, money_lines, screen, trust
+from planner.reports.operation import operation_parts
 from planner.reports.options import option_parts, rejection_parts
 from planner.reports.studies import study_parts
-from planner.reports.table import HTML, MARKDOWN, PEOPLE, PLAIN, RICH, SCREEN, TEXT, Column, Row, Table, two_columns
+from planner.reports.table import BLANK, HTML, MARKDOWN, PEOPLE, PLAIN, RICH, TEXT, Column, Row, Table, two_columns
 from planner.reports.tables import plan as tables
 from planner.reports.tables.answers import with_other_demand
+from planner.reports.tables.operation import scale_order
 from planner.reports.tables.pools import pool_name, pools
 from planner.reports.tables.prices import prices
 from planner.reports.tables.quality import quality
+from planner.reports.tables.start_up import shorter_starts, start_up
 from planner.reports.tables.studies import providers, study_tables
 from planner.reports.text import sparkline
 
@@ -29,27 +34,44 @@ FLEET_ROWS, COMMANDS_SHOWN, SELLERS_SHOWN, OFFERS_SHOWN, ASSUMPTIONS_SHOWN = 120
 """of a page"""
 
 
-def plan_document(plan: Plan, explanation: Explanation | None = None, verbose: bool = False) -> Document:
-    """The whole report; `verbose`: text has every option, reason and command."""
+def plan_document(plan: AnyPlan, explanation: Explanation | None = None, verbose: bool = False) -> Document:
+    """The whole report; text is its first screen, and with `verbose` all of it."""
+    if isinstance(plan, HorizonPlan):
+        from planner.reports.horizon import horizon_document
+
+        return horizon_document(plan)
+    return _block_document(plan, explanation, verbose)
+
+
+def _block_document(plan: Plan, explanation: Explanation | None, verbose: bool) -> Document:
 
     @cache
     def whole() -> Plan:
         return with_other_demand(plan)
 
+    shown = PEOPLE if verbose else RICH
     return Document(
         title=plan.name,
-        about=(", ".join(phrases.facts(plan)), phrases.proof(plan)),
+        about=tuple(
+            x for x in (", ".join(phrases.facts(plan)), phrases.served_in_short(plan), phrases.proof(plan)) if x
+        ),
         lead=lambda: (*_headline(plan), *notices(plan), Group(lambda: (answer(whole()),), formats=RICH)),
         parts=(
-            Section("Fleet and demand", lambda: _fleet(plan), key="fleet"),
+            Section("", lambda: screen(whole()), formats=TEXT),
+            Section("Fleet and demand", lambda: _fleet(plan), key="fleet", formats=shown),
             Section("Money", lambda: _money(whole()), key="money", formats=RICH),
-            Section("Service", lambda: _service(plan, verbose), key="service"),
-            Section("Why this plan", lambda: _why(plan, explanation, verbose), key="why"),
-            Section("What it rests on", lambda: _basis(plan, explanation is not None), key="basis"),
+            Section("Service", lambda: _service(plan), key="service", formats=shown),
+            *(
+                [Section("In operation", lambda: _operation(plan), key="operation", formats=shown)]
+                if plan.operation
+                else []
+            ),
+            Section("Why this plan", lambda: _why(plan, explanation), key="why", formats=shown),
+            Section("What it rests on", lambda: _basis(plan, explanation is not None), key="basis", formats=shown),
             Section("Studies", lambda: study_parts(plan), formats=TEXT),
             *([Section("", lambda: explanation_parts(explanation), formats=TEXT)] if explanation else []),
         ),
-        foot=f"fleetplan {plan.fleetplan_version}. A month is 730 hours. Every figure is of the plan "
+        foot=f"fleetplan {plan.fleetplan_version}. A month is 730 hours. Every figure belongs to the plan "
         f"{plan.case_hash[:19]}.",
         tab=f"{plan.name}: {usd(plan.cost_usd_per_month)} / month",
         json=plan.to_json,
@@ -81,6 +103,7 @@ def _headline(plan: Plan) -> Iterator[Part]:
     at_api = f"{phrases.baseline_name(plan)} {usd(b.cost_usd_per_month)} / month"
     rows = (
         (f"{usd(plan.cost_usd_per_month)} / month", at_api, phrases.saving(plan)),
+        *((BLANK, *sellers) for sellers in (phrases.beside_sellers(plan),) if sellers),
         (
             f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
             f"{usd_small(b.usd_per_1m_tokens)} / 1M tokens",
@@ -89,26 +112,23 @@ def _headline(plan: Plan) -> Iterator[Part]:
     )
     columns = (Column("plan", "plan"), Column("api", "API"), Column("saving", "saving"))
     yield TablePart(Table("answer", "Answer", columns, rows), head=False, untitled=TEXT, formats=TEXT)
+    yield Lines(tuple(fleet_lines(plan)), tone="remark", formats=TEXT)
 
 
 def notices(plan: Plan) -> Iterator[Part]:
     """What nobody may overlook, and what belongs beside the headline."""
     if plan.status == "interrupted":
         bounded = phrases.bounded(plan)
-        near = f"proved within {percent(plan.gap_frac, 2)} only" if bounded else "not proved near to the optimum"
+        near = f"proved within {percent(plan.gap_frac, 2)} only" if bounded else "not proved to be near the optimum"
         said = f"The search was interrupted: this plan is checked, but {near}"
         yield Lines((said,), tone="notice", formats=HTML)
     if held := phrases.held_sentence(plan):
         yield Lines((held,), tone="notice")
-    yield Lines(tuple(phrases.first_notes(plan)), formats=TEXT)
     if missing := phrases.left_out(plan):
         yield Lines((missing,), tone="notice", formats=PLAIN)
-    for sentence, much in (
-        (phrases.shed_sentence(plan), phrases.sheds_much(plan)),
-        (phrases.refused_sentence(plan), phrases.refuses_much(plan)),
-    ):
-        if sentence:
-            yield Lines((sentence,), tone="alarm" if much else "notice", formats=PEOPLE if much else PLAIN)
+    if shed := phrases.shed_sentence(plan):
+        much = phrases.sheds_much(plan)
+        yield Lines((shed,), tone="alarm" if much else "notice", formats=PEOPLE if much else PLAIN)
 
 
 def _fleet(plan: Plan) -> Iterator[Part]:
@@ -128,6 +148,7 @@ def _money(plan: Plan) -> Iterator[Part]:
     from planner.reports.charts.waterfall import waterfall
 
     pictures = (money.costs, money.ranges, money.by_workload, waterfall, break_even)
+    yield Lines(tuple(money_lines(plan)), tone="prose")
     yield Figures(tuple(lambda draw=draw: draw(plan) for draw in pictures))  # type: ignore[misc]
     for table in study_tables(plan):
         yield TablePart(table, folded=True, formats=MARKDOWN)
@@ -139,22 +160,30 @@ def _money(plan: Plan) -> Iterator[Part]:
     yield TablePart(_build_or_buy(plan))
 
 
-def _service(plan: Plan, verbose: bool) -> Iterator[Part]:
+def _service(plan: Plan) -> Iterator[Part]:
     from planner.reports.charts.headroom import headroom
 
     yield Figures((lambda: headroom(plan),))
-    yield TablePart(pools(plan), key="workloads", untitled=TEXT, formats=SCREEN)
+    yield TablePart(pools(plan), key="workloads", untitled=TEXT, formats=HTML)
+    yield Figures((lambda: trust(plan),), beside=False)
     yield TablePart(tables.workloads(plan), formats=MARKDOWN)
     yield TablePart(_hours(plan), untitled=TEXT, formats=TEXT)
     yield TablePart(quality(plan), folded=True, formats=RICH)
     yield TablePart(tables.deployments(plan), folded=True, formats=MARKDOWN)
+    yield TablePart(start_up(plan), folded=True)
+    yield TablePart(shorter_starts(plan), folded=True)
     if commands := serve_commands(plan):
         summary = f"Commands that run one replica of each deployment ({len(commands)})"
         parts = (part for k, c in enumerate(commands) for part in _command(c, k < COMMANDS_SHOWN))
         more = len(commands) - COMMANDS_SHOWN
         cut = [Lines((f"and {more} more, in the saved plan",), formats=HTML)] if more > 0 else []
-        shown = PEOPLE if verbose else RICH
-        yield Fold(summary, (*parts, *cut), len(commands) <= 3, key="commands", formats=shown)
+        yield Fold(summary, (*parts, *cut), len(commands) <= 3, key="commands")
+
+
+def _operation(plan: Plan) -> Iterator[Part]:
+    assert plan.operation is not None
+    yield from operation_parts(plan.operation)
+    yield TablePart(scale_order(plan))
 
 
 def _command(c: ServeCommand, on_page: bool) -> Iterator[Part]:
@@ -181,14 +210,15 @@ def _hours(plan: Plan) -> Table:
     return Table("hours", "Replicas by hour", tuple(columns), tuple(rows))
 
 
-def _why(plan: Plan, explanation: Explanation | None, verbose: bool) -> Iterator[Part]:
+def _why(plan: Plan, explanation: Explanation | None) -> Iterator[Part]:
+    yield all_concerns(plan)
     if explanation is not None:
-        title = "What each lever saves, and what one step more of each limit would"
+        title = "What each lever saves, and what relaxing each limit would save"
         yield Group(lever_parts(explanation), title, key="explanation", formats=RICH)
     yield TablePart(tables.binding(plan), title="Limits that are reached", formats=HTML)
     yield Group(lambda: (Lines(tuple(_binds(plan)), "What binds"), *_menu(plan)), formats=MARKDOWN)
-    yield from option_parts(plan, verbose)
-    yield from rejection_parts(plan, verbose)
+    yield from option_parts(plan)
+    yield from rejection_parts(plan)
 
 
 def _binds(plan: Plan) -> Iterator[str]:
@@ -200,7 +230,7 @@ def _binds(plan: Plan) -> Iterator[str]:
     r = plan.if_throughput_is_off
     if r.low_usd_per_month is not None and r.high_usd_per_month is not None:
         ends = f"{usd(r.low_usd_per_month)} to {usd(r.high_usd_per_month)} / month"
-        yield f"if throughput is off by its own error: {ends}"
+        yield f"if throughput is off by its mean error: {ends}"
 
 
 def _menu(plan: Plan) -> Iterator[Part]:
@@ -214,6 +244,8 @@ def _menu(plan: Plan) -> Iterator[Part]:
 
 
 def _basis(plan: Plan, explained: bool) -> Iterator[Part]:
+    yield Lines(tuple(phrases.demand_notes(plan)), "what demand and comparison rest on")
+    yield Lines((*phrases.baseline_notes(plan), *phrases.cheaper_providers(plan)), formats=TEXT)
     assumed = TablePart(tables.assumptions(plan), head=False, folded=True, most=ASSUMPTIONS_SHOWN)
     yield Group((assumed, Lines(tuple(_proved(plan)), formats=TEXT)))
     menu = prices(plan)
@@ -241,10 +273,10 @@ def _proof(plan: Plan) -> Table:
         ("Proof", phrases.proof(plan)),
         (f"{what} of the plan", f"{usd(covered)} / month"),
         (
-            "No fleet that is covered costs less than",
+            "No fleet covered by the proof costs less than",
             f"{usd(plan.bound_usd_per_month)} / month (gap {percent(plan.gap_frac, 2)})",
         ),
-        ("What is covered", p.covers),
+        ("What the proof covers", p.covers),
         ("Solver", f"{p.solver}; {sizes}"),
         ("Checked", "the plan passed a checker that reads nothing but its JSON"),
         ("Served", phrases.served(plan)),
@@ -259,7 +291,7 @@ def _more(plan: Plan, explained: bool) -> Table:
     missing = [
         ("savings, lever by lever", "fleetplan study PLAN.json --only waterfall --out PLAN.json",
          studied is None or studied.waterfall is None or not studied.waterfall.compares),
-        ("the volume from which hosting pays", "fleetplan study PLAN.json --only break-even --out PLAN.json",
+        ("the volume above which hosting pays off", "fleetplan study PLAN.json --only break-even --out PLAN.json",
          studied is None or studied.break_even is None),
         ("what each lever saves and each limit costs", "fleetplan explain PLAN.json --format json > WHY.json; "
          "fleetplan report PLAN.json --explanation WHY.json", not explained),
@@ -268,7 +300,7 @@ def _more(plan: Plan, explained: bool) -> Table:
     again = "plan again with a longer --time-limit"
     missing += [(phrases.PARTS[part.what], again, True) for part in plan.left_out or () if part.what != "verified"]
     rows = tuple((what, command) for what, command, is_missing in missing if is_missing)
-    return Table("more", "More that can be worked out", (Column("what", "what"), Column("how", "how", "code")), rows)
+    return Table("more", "What else can be worked out", (Column("what", "what"), Column("how", "how", "code")), rows)
 
 
 def _build_or_buy(plan: Plan) -> Table:

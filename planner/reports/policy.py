@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from planner.checker.policy.rules import Check, Rule
 from planner.checker.proof import BoundCheck
 from planner.checker.remarks import BOUND
-from planner.io.formatting import counted
-from planner.reports.document import Document, Fold, Lines, Part, TablePart, json_text
+from planner.io.formatting import counted, json_text
+from planner.reports.document import Document, Fold, Lines, Part, TablePart
 from planner.reports.table import PEOPLE, RICH, TEXT, Table
 from planner.reports.table import Column as C
 
@@ -65,12 +65,12 @@ def _cents(usd: float | None) -> str:
 def _notes(check: Check) -> list[str]:
     lines = [] if check.against is None else [f"compared with the plan {check.against}"]
     if check.as_of is not None:
-        given = ", which is today; 'as_of' or --as-of gives another day" if check.as_of_is_today else ""
-        lines.append(f"ages of prices are those on {check.as_of}{given}")
+        given = ", which is today; set another day with 'as_of' or --as-of" if check.as_of_is_today else ""
+        lines.append(f"price ages are as of {check.as_of}{given}")
     if check.unverified:
         lines.append(f"not verified (docs/checks.md says why): {'; '.join(r.what for r in check.unverified)}")
     lines += [
-        f"{r.rule} rests on what the file records{'; --prove works it out again' if r.rule == BOUND.read_by else ''}"
+        f"{r.rule} rests on what the file records{'; --prove recomputes it' if r.rule == BOUND.read_by else ''}"
         for r in check.rules
         if r.rests_on == "recorded"
     ]

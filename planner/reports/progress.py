@@ -48,6 +48,37 @@ def share_on_stderr(quiet: bool) -> Iterator[Callable[[str, float], None]]:
         yield lambda what, done: show(Progress(f"{what} ({done:.0%})", None, None))
 
 
+@contextmanager
+def search_log_on_stderr() -> Iterator[Callable[[Progress], None]]:
+    """A line for each round of pricing, and for each better plan or bound: for those who look into a search."""
+    started, last = time.monotonic(), None
+
+    def row(*cells: str) -> None:
+        phase, *figures = cells
+        print("  ".join([f"{phase:<48.48}", *(f"{cell:>12}" for cell in figures)]), file=sys.stderr, flush=True)
+
+    def amount(usd_per_month: float | None) -> str:
+        known = usd_per_month is not None and 0 < usd_per_month < float("inf")
+        return f"{usd_per_month:,.2f}" if known else "-"
+
+    def show(p: Progress) -> None:
+        nonlocal last
+        found = (p.best_usd_per_month, p.bound_usd_per_month)
+        if p.round is None and (found == last or found == (None, None)):
+            return
+        last = found
+        gap = "-"
+        if p.best_usd_per_month and p.bound_usd_per_month:
+            gap = percent(1 - p.bound_usd_per_month / p.best_usd_per_month, 3)
+        made = (
+            (amount(p.round.lp_usd_per_month), f"{p.round.columns:,}", f"{p.round.cuts:,}") if p.round else ("-",) * 3
+        )
+        row(escaped(p.phase), f"{time.monotonic() - started:.1f}", *map(amount, found), gap, *made)
+
+    row("phase", "seconds", "plan $/month", "bound", "gap", "LP", "columns", "cuts")
+    yield show
+
+
 class _Lines:
     """A line for a log, no more often than is worth reading; short work has none."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.io.errors import did_you_mean, escaped, input_error, shortened, shown
 from planner.io.files import write_whole
-from planner.io.formatting import counted, usd
+from planner.io.formatting import counted, json_text, usd
 from planner.io.result import Result
 from planner.reports.csv import table_csv
 from planner.reports.formats import as_html, as_markdown, as_workbook
@@ -62,7 +62,7 @@ def frame_of(result: Result, name: str) -> pd.DataFrame:
 
     tables = {table.name: table for table in view_of(result).all_tables()}
     if name not in tables:
-        remedy = did_you_mean(name, tables) or f"There are {', '.join(tables)}"
+        remedy = did_you_mean(name, tables) or f"Its tables are {', '.join(tables)}"
         raise input_error(line_of(result), f"has no table {shown(name)}", remedy)
     cells = tables[name].view("csv")
     return pd.DataFrame(list(cells.rows), columns=[column.key for column in cells.columns])
@@ -71,16 +71,15 @@ def frame_of(result: Result, name: str) -> pd.DataFrame:
 def save(result: Result, path: Path) -> Path:
     """Write a result as the ending of the name says; raises InputError where it has no such format."""
     view, ending = view_of(result), path.suffix.lower()
-    known: dict[str, Callable[[], Content]] = {".json": lambda: json_text(view), ".xlsx": lambda: _workbook(view)}
+    known: dict[str, Callable[[], Content]] = {
+        ".json": lambda: json_text(view.as_json()),
+        ".xlsx": lambda: _workbook(view),
+    }
     known |= view.files
     if ending not in known:
         raise input_error(path, "unknown file extension", f"End the name with {', '.join(known)}")
     write_whole(path, known[ending]())
     return path
-
-
-def json_text(view: View) -> str:
-    return json.dumps(view.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _workbook(view: View) -> bytes:
@@ -195,7 +194,7 @@ def _case(case: Any) -> View:
 
 
 def _plan(plan: Any) -> View:
-    from planner.reports.html.notebook import fragment
+    from planner.reports.html import fragment
     from planner.reports.phrases import proof
     from planner.reports.plan import plan_document
 

@@ -17,8 +17,8 @@ TRIED = (
     "the weeks tried."
 )
 HELD = (
-    "The next plan is made around what is held: commitments that are there for the whole quarter serve it first, those "
-    "that lapse within it are paid until their last day. Costs of the next plan have both in them."
+    "The next plan is built around what is held: commitments that cover the whole quarter serve it first, those that "
+    "lapse within it are paid until their last day. Costs of the next plan have both in them."
 )
 
 
@@ -91,7 +91,7 @@ def _cards(review: Review) -> Iterator[Card]:
     yield Card("Requests", signed(off) or "0%", "against the plan, all workloads together")
     p90 = review.next.p90_approved_usd_per_month
     if p90 is None:
-        yield Card("Next at P90", "–", "not known: the log is too short, or no fleet can do it")
+        yield Card("Next at P90", "–", "not known: the log is too short, or no fleet can meet the demand")
     else:
         yield Card("Next at P90", usd(p90), "a month, the best fleet if all demand is at its P90")
 
@@ -111,7 +111,7 @@ def _quarter(review: Review) -> Iterator[Part]:
     yield Figures((lambda: pictures.by_hour(review),))
     yield _table(tables.costs(review), *_hindsight(review))
     yield _table(tables.workloads(review))
-    yield _table(tables.capacity(review), "Load is taken to follow tokens.")
+    yield _table(tables.capacity(review), "Load is assumed to be proportional to tokens.")
 
 
 def _hindsight(review: Review) -> Iterator[str]:
@@ -170,8 +170,8 @@ def commitments_sentences(review: Review) -> Iterator[str]:
         at_once = f"{usd(n.cost_usd_per_month)} / month if their replacements start on the first day of the quarter"
         yield f"{usd(n.approved_usd_per_month)} / month {on_time}; {at_once}"
     if n.held_usd_per_month:
-        paid = f"{usd(n.held_usd_per_month)} / month of the next plan is paid in any case for what is held"
-        idle = f", {usd(n.idle_usd_per_month)} of it for what the plan does not use"
+        paid = f"{usd(n.held_usd_per_month)} / month of the next plan is paid in any case for what is already held"
+        idle = f", {usd(n.idle_usd_per_month)} of it for instances that the plan does not use"
         yield paid + (idle if n.idle_usd_per_month >= 0.005 else "")
 
 
@@ -181,7 +181,7 @@ def savings_plan_sentences(review: Review) -> Iterator[str]:
         plans = f"savings plan{'s' * (len(c.commitments) > 1)} {', '.join(c.commitments)}"
         pays = f"pay{'s' * (len(c.commitments) == 1)} for {c.covered_instances:.1f} x {c.offer}"
         cost = f"{usd(c.usd_per_month)} / month in any case"
-        counted = "too little, or listed as held already: not counted again"
+        counted = "too small to count, or already listed as held"
         if c.held_instances:
             counted = f"the next plan counts {c.held_instances} as held, and reserves only what it needs beyond that"
         yield f"{plans} {pays}, {cost}: {counted}"
@@ -203,7 +203,7 @@ def ahead_sentences(review: Review) -> Iterator[str]:
     if lapsing:
         what = ", ".join(f"{a.instances} x {a.offer} {a.purchase} (until {a.lapses})" for a in lapsing)
         rest = "from the first day on: this is that renewal, not an additional one"
-        yield f"what is signed now includes what takes the place of {what} {rest}"
+        yield f"what is signed now includes the replacement of {what} {rest}"
 
 
 def hindsight_sentence(review: Review) -> str:

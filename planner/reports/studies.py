@@ -9,6 +9,7 @@ from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, Studies, VolumePoint, Waterfall
 from planner.reports.document import Document, Group, Lines, Part, Section, TablePart
+from planner.reports.phrases import monthly
 from planner.reports.tables import studies as tables
 
 APART = 1.5
@@ -19,7 +20,7 @@ BILLS_SHOWN = 12
 def studies_document(plan: Plan) -> Document:
     return Document(
         title=plan.name,
-        about=(f"{usd(plan.cost_usd_per_month)} / month",),
+        about=(monthly(plan.cost_usd_per_month, plan.held_usd_per_month),),
         parts=(Section("Studies", lambda: study_parts(plan), key="studies"),),
         json=plan.to_json,
         tables=lambda: tables.study_tables(plan),
@@ -73,7 +74,7 @@ def _with_team(study: BreakEven) -> str:
 
 def _crossings(way: str, crossings: tuple[Crossing, ...]) -> Iterator[str]:
     if not crossings:
-        yield f"{way}: no crossing in the volumes looked at"
+        yield f"{way}: no crossing in the volumes tried"
     for c in crossings:
         low, high = c.between_multiples
         what = "is cheaper" if c.cheaper_from_here == "self-hosted" else "costs more"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from textwrap import wrap
 
 from rich.cells import cell_len
 
@@ -25,6 +27,7 @@ from planner.reports.document import (
 )
 from planner.reports.table import Table
 
+LINE_COLUMNS = 112
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -48,7 +51,9 @@ def _blocks(parts: Parts, color: bool) -> Iterator[list[str]]:
 def _lines(part: Part, color: bool, titled: bool = False) -> Iterator[str]:
     """The lines of one part, without a break; a table below a title needs none of its own."""
     if isinstance(part, Lines):
-        yield from _titled(part.title, map(plain, part.lines), color and part.tone == "alarm")
+        lines = map(plain, part.lines)
+        said = _wrapped(lines) if part.tone in ("remark", "warning", "stop") else lines
+        yield from _titled(part.title, said, color and part.tone in ("alarm", "stop"))
     elif isinstance(part, Items):
         yield from _titled(part.title, (f"{about}: {text}" for about, text in part.items))
     elif isinstance(part, TablePart):
@@ -75,6 +80,12 @@ def _lines(part: Part, color: bool, titled: bool = False) -> Iterator[str]:
         assert isinstance(part, Figures)
 
 
+def _wrapped(sentences: Iterable[str]) -> Iterator[str]:
+    """Sentences on lines that a terminal shows whole."""
+    for sentence in sentences:
+        yield from wrap(escaped(sentence), LINE_COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def _titled(title: str, lines: Iterable[str], alarm: bool = False) -> Iterator[str]:
     """Lines, those with a title indented below it; nothing where there are none."""
     shown = [f"{'    ' if title else '  '}{escaped(line)}" for line in lines]
@@ -90,10 +101,19 @@ def _table(part: TablePart, color: bool, titled: bool) -> Iterator[str]:
     title = part.title or part.table.title
     if not titled and "text" not in part.untitled and title.lower() != part.table.columns[0].title:
         yield f"  {escaped(title)}"
-    lines = table_text(part.table, " " * part.indent, part.head)
+    lines = table_text(_shortened(part.table, part.most_of_text), " " * part.indent, part.head)
     if color:
         lines = [red(line) if k - part.head in part.alarms else line for k, line in enumerate(lines)]
     yield from lines
+
+
+def _shortened(table: Table, most: int | None) -> Table:
+    """The first rows, and a note of how many are missing."""
+    view = table.view("text")
+    if most is None or len(view.records) <= most + 1:
+        return view
+    more = f"... and {len(view.records) - most} more (--verbose)"
+    return replace(view, records=view.records[:most], notes=(more, *view.notes[:1]))
 
 
 def paragraphs(parts: Iterable[Iterable[str]]) -> str:

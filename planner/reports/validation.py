@@ -9,12 +9,12 @@ from typing import Any
 from planner.case.case import AMENDED, OWNED, Case, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.demand.from_logs import variation_of
-from planner.case.horizon import MONTHS_OF_A_QUARTER, requests_per_month, slots_of
+from planner.case.slots import MONTHS_OF_A_QUARTER, requests_per_month, slots_of
 from planner.io.errors import shortened
-from planner.io.formatting import counted
+from planner.io.formatting import counted, json_text
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
-from planner.reports.document import Document, Lines, TablePart, json_text
+from planner.reports.document import Document, Lines, TablePart
 from planner.reports.table import PLAIN, Table
 from planner.reports.table import Column as C
 from problems.constants import HOURS_PER_MONTH
@@ -84,7 +84,7 @@ def _horizon_lines(case: Case) -> Iterator[str]:
         for s in future.scenarios:
             for quarter, fields in _amended(s).items():
                 what = ", ".join(AMENDED_NAMES.get(name, name.replace("_", " ")) for name in fields) or "nothing"
-                yield f"{s.name}: from {quarter_days(future.starts, quarter)[0]} on other than now: {what}"
+                yield f"{s.name}: from {quarter_days(future.starts, quarter)[0]} on, these change: {what}"
     for h in case.held or ():
         until = f" until {h.last_day}" if h.last_day else ""
         price = f"${h.usd_per_h:,.4g}/h{' while it runs' if h.purchase == OWNED else ''}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.io.formatting import counted, percent
+from planner.io.formatting import counted, json_text, percent
 from planner.reports.document import (
     Card,
     Document,
@@ -17,8 +17,8 @@ from planner.reports.document import (
     Part,
     Section,
     TablePart,
-    json_text,
 )
+from planner.reports.operation import operation_parts
 from planner.reports.table import HTML, PLAIN
 from planner.reports.tables.verification import (
     conclusions,
@@ -87,6 +87,8 @@ def _run_parts(run: Verification, k: int) -> Iterator[Part]:
             (Lines(((Mark(headline(run)),),), tone="prose", formats=PLAIN), Lines(tuple(coverage(run)), formats=PLAIN))
         )
     yield Figures((lambda: pictures_of(run, k),))
+    if run.operation is not None:
+        yield from operation_parts(run.operation)
     yield from (TablePart(table, key=f"{table.name}-{k}") for table in tables(run))
     about = () if run.stopped is None else (headline(run),)
     yield Lines((*about, *coverage(run), *run.notes), formats=HTML)

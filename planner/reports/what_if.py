@@ -6,12 +6,11 @@ Shares are of all requests; money is USD a month.
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from typing import Any
 
 from planner.io.errors import Diagnostic, InputError
-from planner.io.formatting import counted, percent, usd
+from planner.io.formatting import counted, json_text, percent, usd
 from planner.reports.document import Document, Figures, Lines, Part, Section, TablePart
 from planner.reports.table import DATA, EVERY, HTML, PEOPLE, PLAIN, TEXT, Table
 from planner.reports.table import Column as C
@@ -130,9 +129,9 @@ def _proof(point: dict[str, Any]) -> str:
         return str(point["status"])
     if point["cost_usd_per_month"] is None and "months" in point:
         where = f" in {point['without_a_plan']}" if point["without_a_plan"] else ""
-        return ("no fleet can do it" if point["status"] == "infeasible" else "no plan was found") + where
+        return ("no fleet can meet the demand" if point["status"] == "infeasible" else "no plan was found") + where
     if point["cost_usd_per_month"] is None:
-        return "no fleet can do it" if point["status"] == "infeasible" else "no plan was found in the time"
+        return "no fleet can meet the demand" if point["status"] == "infeasible" else "no plan was found in time"
     if point["status"] == "optimal":
         return "optimal"
     return f"within {percent(point['gap_frac'], 2)}" + (" only" if point["status"] == "feasible" else "")
@@ -161,7 +160,9 @@ def notes(sweep: Sweep) -> list[str]:
         low, high = usd(min(least)), usd(max(least))
         several = f"the cheapest plans of these runs need {low} to {high}"
         needs = several if low != high else f"the cheapest plan needs {low}"
-        lines.append(f"{needs} a month, and nothing may be shed here: --shed normal shows what less would serve")
+        lines.append(
+            f"{needs} a month, and nothing may be shed here: --shed normal shows what a smaller budget would serve"
+        )
     if sweep.horizon:
         lines += _horizon_notes(sweep)
     elif any(p.get("api_frac") for p in sweep.rows):
@@ -202,7 +203,7 @@ def tornado(sweep: Sweep) -> Table:
         C("high_value", "most expensive at"),
         C("high_usd_per_month", "$/month", "money"),
         C("swing_usd_per_month", "moves it by", "money", get=lambda s: s.usd_per_month),
-        C("note", "", get=lambda s: "" if s.told else "within the proof gap"),
+        C("note", "", get=lambda s: "" if s.proved else "within the proof gap"),
     )
     return Table("tornado", "what moves the cost", columns, tuple(swings(sweep)))
 
@@ -215,7 +216,7 @@ def what_if_json(sweep: Sweep) -> str:
         {k: row.get(k) for k in keys} | {k: row[k] for k in ("run", "inputs")} | {k: row.get(k) or [] for k in lists}
         for row in sweep.rows
     ]
-    return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(rows)
 
 
 def what_if_parquet(sweep: Sweep, where: str = "the table") -> bytes:

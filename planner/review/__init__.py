@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 
 from planner.io.callable_room import CallableRoom
+from planner.review.quarter import review_fleet
 from planner.review.records import REVIEW_FORMAT, Review
-from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 
 __all__ = ["REVIEW_FORMAT", "Review", "read_review", "review_fleet"]

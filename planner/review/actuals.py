@@ -10,8 +10,8 @@ import numpy as np
 from planner.case.case import Bucket, Workload
 from planner.case.demand.future.forecasting import WEEK
 from planner.case.demand.usage import Hours, by_hour
-from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
 from planner.case.length_buckets import spread_lengths
+from planner.case.slots import KINDS, MONTHS_OF_A_QUARTER
 from planner.performance.length_spread import LengthSpread
 from planner.review.cleaning import Cleaned
 from planner.review.period import FEWEST_HOURS, Span
@@ -40,7 +40,7 @@ class Actuals:
     output_tokens: float | None
 
 
-def came(clean: Cleaned, name: str, span: Span, growth_per_month_frac: float) -> Actuals | None:
+def actuals(clean: Cleaned, name: str, span: Span, growth_per_month_frac: float) -> Actuals | None:
     """None where no hour of it is known."""
     if name not in clean.log.workloads:
         return None
@@ -65,7 +65,7 @@ def _mean_length(tokens: np.ndarray | None, k: int, span: Span, requests: np.nda
     return float(row[known].sum()) / total if total > 0 and row[known].any() else None
 
 
-def as_it_came(workload: Workload, found: Actuals) -> Workload:
+def with_actual_demand(workload: Workload, found: Actuals) -> Workload:
     """The workload with the rates and lengths that came; growth as planned."""
     hours = found.hours
     changed = with_rates(workload, hours.weekday_rps, hours.weekend_rps, workload.growth_per_month_frac)

@@ -79,7 +79,7 @@ def risks_of(
     held = plan.held_usd_per_month - next_plan.overlap_usd_per_month
     p90 = next_plan.p90_approved_usd_per_month
     if p90 is not None and p90 > cost * (1 + WORTH_FRAC):
-        yield _said("demand", f"at the P90 of every workload the best fleet costs ${p90:,.0f} a month, "
+        yield _said("demand", f"if every workload is at its P90, the best fleet costs ${p90:,.0f} a month, "
                               f"{_signed(p90 / cost - 1)}")  # fmt: skip
     elif p90 is None and next_plan.p90_note:
         yield _said("demand", next_plan.p90_note)
@@ -136,7 +136,7 @@ def decisions_of(
     change = f" ({_signed(after / before - 1)})" if moved else ""
     on_time = ", with expiring commitments used until they lapse and only then renewed or replaced" if overlap else ""
     same = not moved and not overlap and _but_for_what_is_held(plan.case) == _but_for_what_is_held(last.case)
-    text = "keep the last plan: nothing it was made from has changed" if same else (
+    text = "keep the last plan: none of its inputs has changed" if same else (
         f"approve ${after:,.0f} a month for the next plan, ${before:,.0f} in the last{change}{on_time}"
     )  # fmt: skip
     yield _said("plan", text)
@@ -152,13 +152,17 @@ def decisions_of(
         )
     if taken_as_bought:
         yield _said("commitments", "list what is held, and until when, under 'committed': the last plan's reservations "
-                                   "are assumed to be signed when its quarter began")  # fmt: skip
+                                   "are assumed to have been signed when its quarter began")  # fmt: skip
     for w in workloads:
         if w.planned_requests_per_month is None and w.name not in in_next:
-            yield _said(w.name, "it is in the log but in no demand file: add it with its model and SLO to plan it")
+            yield _said(
+                w.name, "it is in the log but not in the demand file: to plan it, add it with its model and SLO"
+            )
     for name in ended:
         if name in in_next:
-            yield _said(name, "the log ends without requests of it: remove it from the demand file, or repair the log")
+            yield _said(
+                name, "it has no requests at the end of the log: remove it from the demand file, or repair the log"
+            )
     for name in sorted(in_next - logged):
         yield _said(name, "it is not in the log: confirm its forecast")
     if hindsight is not None and hindsight.told_apart and hindsight.saves_usd_per_month > COST_FRAC * before:

@@ -13,8 +13,8 @@ from planner.case.case import Assumption, Case, Future, Workload
 from planner.case.dates import last_day_after
 from planner.case.demand.future.scenarios import NAMES, Factors, fan_of, last_day_beyond, named_scenarios
 from planner.case.demand.usage import LoggedHours
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import with_owned_offers
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.explanations.relaxations import Infeasible
 from planner.io.errors import InputError, OutOfTime
 from planner.optimization.replan import OnProgress
@@ -94,7 +94,7 @@ def horizon_case(inputs: ReviewInputs, case: Case, clean: Cleaned) -> Case:
         for each, times in zip(factors, fan or (own,) * len(NAMES), strict=True):
             each[w.name] = tuple(float(f"{x:.12g}") for x in times)
     if not known:
-        message = "needs the P10 and P90 of a forecast, and no workload has a log that one can be tried on"
+        message = "needs the P10 and P90 of a forecast, but no workload has a log long enough to test one"
         raise InputError([inputs.document.diagnostic(spec.where_ahead, message, "Leave it out, or give a longer log")])
     ends = last_day_after(starts, months)
     held = tuple(
@@ -119,7 +119,7 @@ def horizon_case(inputs: ReviewInputs, case: Case, clean: Cleaned) -> Case:
 def _assumed(starts: date, ends: date, future: Future) -> Iterator[Assumption]:
     yield Assumption(key="horizon", value=f"{starts} to {ends}", why="a month is 730 h; P50 follows the forecast")
     value = ", ".join(f"{s.name} {s.probability_frac:.0%}" for s in future.scenarios)
-    why = "all logs are taken to move together; what has no log is as the next plan has it"
+    why = "all logs are assumed to move together; workloads without a log are as in the next plan"
     yield Assumption(key="scenarios", value=value, why=why)
 
 

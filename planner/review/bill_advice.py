@@ -28,12 +28,12 @@ def risks_of(bill: BillReview | None) -> Iterator[ReviewItem]:
     for p in bill.prices:
         if not p.taken:
             prices = f"${p.usd_per_h:,.3f} an hour, ${p.before_usd_per_h or 0:,.3f} before"
-            remedy = "the next plan keeps the price before; if the new one is right, give it under next: prices"
+            remedy = "the next plan keeps the earlier price; if the new one is right, give it under next: prices"
             yield _item("prices", f"the bill prices {p.offer} {p.purchase} at {prices}: {remedy}")
     for c in filter(lambda c: c.would_count, bill.other_currencies):
         charged = f"{c.effective:,.2f} {c.currency} ({c.rows:,} row{'s' * (c.rows != 1)})"
         remedy = "give its rate under 'rates'"
-        yield _item("bill", f"{charged} are in another currency, and in no sum: {remedy}")
+        yield _item("bill", f"{charged} are in another currency and not included in any sum: {remedy}")
 
 
 def decisions_of(bill: BillReview | None) -> Iterator[ReviewItem]:
@@ -48,7 +48,7 @@ def decisions_of(bill: BillReview | None) -> Iterator[ReviewItem]:
     for x in bill.no_offer:
         if x.why == NO_MACHINE and x.gpu_hours:
             hours = f"${x.effective_usd:,.2f} are for {x.gpu_hours:,.0f} GPU-hours of {x.what}"
-            yield _item("bill", f"{hours}: say of which machine type under bill: skus, by ResourceId or SkuId")
+            yield _item("bill", f"{hours}: name their machine type under bill: skus, by ResourceId or SkuId")
     for c in bill.commitments:
         used = c.utilization_frac
         if used is not None and used < LITTLE_USED_FRAC:

@@ -20,7 +20,7 @@ from planner.review.holdings import HeldNext
 from planner.review.records import Act, CommitmentAdvice
 from problems.constants import HOURS_PER_MONTH
 
-COVERED = "a savings plan on the bill covers it: nothing is reserved on top"
+COVERED = "a savings plan on the bill covers it: nothing more is reserved"
 ORDER: tuple[Act, ...] = ("buy", "renew", "let lapse", "more than needed", "keep")
 
 
@@ -62,7 +62,7 @@ def _usable(plan: Plan, usable: list[Holding]) -> tuple[float, list[CommitmentAd
             why = "held for the whole quarter, and used by the next plan"
             lines.append(_line("keep", h, used, COVERED if h.purchase == SAVINGS_PLAN else why))
         if h.instances > used:
-            why = f"held until {h.last_day} and in no hour used by the next plan: still paid"
+            why = f"held until {h.last_day} but never used by the next plan: still paid"
             if h.purchase == SAVINGS_PLAN:
                 why = "a savings plan pays for more than the next plan uses: it is paid in any case"
             spare = _line("more than needed", h, h.instances - used, why)
@@ -118,11 +118,11 @@ class _Book:
                 why = f"held until {h.last_day}, and its instance is not on the next plan's menu: still paid"
                 yield _line("more than needed", h, h.instances, why)
             else:
-                why = f"begins on {h.first_day} in the quarter: serves from the next one on"
+                why = f"begins on {h.first_day}, within the quarter: serves from the next quarter on"
                 yield _line("keep", h, h.instances, why)
             return
         left, paid = h.instances, held.usd_per_month(h) / h.instances
-        lapses = f"lapses on {h.last_day} in the quarter"
+        lapses = f"lapses on {h.last_day} (within the quarter)"
         for term in sorted((t for o, t in self.new if o == h.offer), key=lambda t: (t != h.purchase, t)):
             n = min(left, self.new[h.offer, term])
             if n:

@@ -17,10 +17,10 @@ from planner.case.case import OWNED, SAVINGS_PLAN, Assumption, Case, Holding
 from planner.case.dates import add_months, last_day_of_term, quarter_days
 from planner.case.demand.future.holdings import beyond_quotas
 from planner.case.demand.schema import PurchaseName
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import as_many_as_there_are, with_owned_offers
 from planner.case.prices import usd_per_h
 from planner.case.quarters import covers, usd_in_quarter
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.errors import Diagnostic, InputError, did_you_mean
 from planner.io.strict_yaml import Document
@@ -48,7 +48,7 @@ class CommittedSpec(Strict):
     @model_validator(mode="after")
     def _is_a_commitment(self) -> CommittedSpec:
         if self.purchase not in TERM_MONTHS:
-            raise FieldProblem(("purchase",), "is no commitment", f"Write one of {', '.join(TERM_MONTHS)}")
+            raise FieldProblem(("purchase",), "is not a commitment", f"Write one of {', '.join(TERM_MONTHS)}")
         return self
 
 
@@ -152,7 +152,7 @@ def _mistakes(
             message = f"no instance on the menu is called '{c.offer}'"
             yield document.diagnostic(path, message, did_you_mean(c.offer, known))
         elif (c.offer, c.purchase) in twice:
-            message = f"its {c.purchase} stands under 'have' of the demand file too"
+            message = f"its {c.purchase} is also listed under 'have' in the demand file"
             yield document.diagnostic(path, message, "Keep one of the two")
         elif _signed_usd_per_h(c, last, case) is None:
             yield document.diagnostic(path, f"has no price for {c.purchase}", "Give the one signed: price: $1.17/h")
@@ -199,7 +199,7 @@ def _dated(assumption: Assumption, held: HeldNext) -> Assumption:
 
 def _not_used(h: Holding, case: Case, held: HeldNext) -> Assumption:
     day = f"last day {h.last_day}" if h.last_day and h.last_day < held.last else f"first day {h.first_day}"
-    why = f"its {day} lies within the quarter: instances serve whole quarters only"
+    why = f"its {day} lies within the quarter, but instances serve only whole quarters"
     if h.offer not in case.offers:
         why = "its instance is not on the menu"
     paid = "it costs nothing while it is not used" if h.purchase == OWNED else "it is paid for its days"
@@ -207,5 +207,5 @@ def _not_used(h: Holding, case: Case, held: HeldNext) -> Assumption:
 
 
 def _by_savings_plan(h: Holding) -> Assumption:
-    why = "as on the bill: its dollars are taken to go on through the quarter, for the same instances"
+    why = "as on the bill: its payments are assumed to continue through the quarter, for the same instances"
     return Assumption(key=f"{HAVE}{h.offer}", value=f"{h.instances} paid for by a savings plan", why=why)

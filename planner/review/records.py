@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
+from planner.io.formatting import json_text
 from planner.io.input_files import read_json_text
 from planner.io.result import Result
 from planner.io.validation import Strict, saved
@@ -312,7 +312,7 @@ class Review(Result, Strict):
 
     def to_json(self) -> str:
         """One value a line, so that a diff of two reviews can be read."""
-        return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(self.as_json())
 
 
 def read_saved_review(path: Path) -> Review:

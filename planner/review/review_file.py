@@ -26,7 +26,9 @@ from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import UsdBare
 from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
-from planner.plan.plan import Plan, read_plan
+from planner.plan.blocks import block_of
+from planner.plan.plan import Plan
+from planner.plan.saved import read_plan
 from planner.review.bills.bill import Bill, BillSpec, RateSpec, at_prices_of_bill, bill_spec, read_bill
 from planner.review.bills.ledger import NOT_OURS
 from planner.review.bills.records import BillPrice
@@ -63,9 +65,9 @@ class NextSpec(Strict):
     @model_validator(mode="after")
     def _has_a_forecast(self) -> NextSpec:
         if self.forecast == "given" and self.demand is None:
-            raise FieldProblem(("forecast",), "is 'given', but no demand file gives it", "Write demand: demand.yaml")
+            raise FieldProblem(("forecast",), "is 'given', but there is no demand file", "Write demand: demand.yaml")
         if self.forecast == "given" and self.looks_ahead:
-            message = "needs a forecast from the log, and 'forecast' is 'given'"
+            message = "needs a forecast from the log, but 'forecast' is 'given'"
             raise FieldProblem(self.where_ahead[1:], message, "Plan a demand file with scenarios instead", at_key=True)
         return self
 
@@ -125,7 +127,7 @@ class ReviewFile(Strict):
             except Problem as problem:
                 problems.append(FieldProblem(("rates", code), problem.message, problem.remedy, at_key=True))
         if self.rates and self.bill is None:
-            problems.append(FieldProblem(("rates",), "is given, but no bill to convert", "Add bill: bill.csv"))
+            problems.append(FieldProblem(("rates",), "is given, but there is no bill to convert", "Add bill: bill.csv"))
         if problems:
             raise FieldProblems(problems)
         return self
@@ -133,7 +135,7 @@ class ReviewFile(Strict):
     @model_validator(mode="after")
     def _one_bill(self) -> ReviewFile:
         if self.bill is not None and self.bill_usd_per_month is not None:
-            raise FieldProblem(("bill_usd_per_month",), "is given beside 'bill'", "Keep one of the two")
+            raise FieldProblem(("bill_usd_per_month",), "is given in addition to 'bill'", "Keep one of the two")
         return self
 
 
@@ -179,7 +181,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
         _check_quarter(case, spec, document)
         starts, have = case.starts, _have(demand, case)
     if last.case.months is not None:
-        message = "it has workloads with dates (from, until or steps), which a review cannot hold against a log yet"
+        message = "it has workloads with dates (from, until or steps), which a review cannot compare with a log yet"
         raise InputError([document.diagnostic(("last_plan",), message, "Plan the quarter without dates")])
     bill = _bill(document, spec, files, {**last.case.offers, **case.offers}, {**last.case.apis, **case.apis},
                  span.times(log))  # fmt: skip
@@ -194,7 +196,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     held = held_next(document, spec.committed, have, last, case, said or _day_after(log, span))
     held = with_savings_plans(held, bill, case)
     if spec.next.looks_ahead and held.first.day != 1:
-        message = f"begins with a month, and the next quarter on {held.first}"
+        message = f"must begin with a month, but the next quarter begins on {held.first}"
         remedy = "Write the first day of a month as next: {starts: ...}"
         raise InputError([document.diagnostic(spec.next.where_ahead, message, remedy, at_key=True)])
     return ReviewInputs(
@@ -219,10 +221,10 @@ def _check_quarter(case: Case, spec: ReviewFile, document: Document) -> None:
         remedy = "Leave them out: a review plans one quarter"
         raise InputError([document.diagnostic(path, message, remedy)])
     if starts is not None and case.starts is not None and starts != case.starts:
-        message = f"is {starts}, and the demand file starts on {case.starts}"
+        message = f"is {starts}, but the demand file starts on {case.starts}"
         raise InputError([document.diagnostic(("next", "starts"), message, "Keep one of the two")])
     if case.months is not None and spec.next.forecast == "actuals":
-        message = "it has workloads with dates (from, until or steps), and their rates come from the log"
+        message = "it has workloads with dates (from, until or steps), but their rates come from the log"
         raise InputError([document.diagnostic(path, message, "Write forecast: given, or leave the dates out")])
 
 
@@ -250,7 +252,7 @@ def _bill(
     for sku, name in spec.bill.skus.items():
         if name not in offers and name not in apis and name != NOT_OURS:
             message = f"no instance on the menu and no API is called '{name}'"
-            remedy = did_you_mean(name, [*offers, *apis]) or f"Write {NOT_OURS} if it is no part of the plan"
+            remedy = did_you_mean(name, [*offers, *apis]) or f"Write {NOT_OURS} if it is not part of the plan"
             raise InputError([document.diagnostic(("bill", "skus", sku), message, remedy)])
     exports = [files.beside(document, ("bill",), name) for name in spec.bill.focus]
     for k, file in enumerate(exports):
@@ -291,7 +293,7 @@ def _history(document: Document, name: str | None, root: Path | None) -> Path | 
     files = NamedFiles(root)
     folder = files.beside(document, ("history",), name)
     if not folder.is_dir():
-        diagnostic = document.diagnostic(("history",), f"'{name}' is no folder", "Make it, or leave this key out")
+        diagnostic = document.diagnostic(("history",), f"'{name}' is not a folder", "Create it, or leave this key out")
         raise InputError([diagnostic])
     for file in folder.glob("*.json"):
         files.beside(document, ("history",), str(Path(name) / file.name))
@@ -308,9 +310,9 @@ def _checked_plan(file: Path) -> Plan:
     broken = check_plan(plan.as_json())
     if broken:
         raise InputError(
-            [Diagnostic(str(file), None, None, "", f"not a plan that holds: {broken[0]}", "Plan it again")]
+            [Diagnostic(str(file), None, None, "", f"this plan fails its check: {broken[0]}", "Plan it again")]
         )
-    return plan
+    return block_of(plan)
 
 
 def _named(document: Document, path: tuple[str | int, ...], file: Path, read: Callable[[Path], T]) -> T:

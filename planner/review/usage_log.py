@@ -46,7 +46,7 @@ def read_log(
     names = list(usage.traffic)
     if names == [""]:
         if workload is None:
-            message = "has no column 'workload', and the plan has several"
+            message = "has no column 'workload', but the plan has several workloads"
             raise input_error(path, message, "Add the column")
         names = [workload]
     if len(names) > MOST_WORKLOADS:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from planner.case.apis import tokens_per_request
 from planner.case.case import Workload
-from planner.case.costs import tokens_per_request
-from planner.case.horizon import rates_rps, slots_of
+from planner.case.slots import rates_rps, slots_of
 from planner.plan.account import account_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
@@ -35,10 +35,10 @@ def _more_tokens(plan: Plan, pool: PoolPlan, actual: dict[str, Workload], hours:
     slots = slots_of(plan.case)
     asked = [w for w in plan.case.workloads if w.name in pool.workloads]
     planned = sum(tokens_per_request(w) * rates_rps(w, slots) for w in asked)
-    came = sum(tokens_per_request(now) * rates_rps(now, slots) for now in (actual.get(w.name, w) for w in asked))
+    actual_load = sum(tokens_per_request(now) * rates_rps(now, slots) for now in (actual.get(w.name, w) for w in asked))
     if any(w.deadline_h is not None for w in asked):
-        planned, came = (np.full(len(hours), x @ hours) for x in (np.asarray(planned), np.asarray(came)))
-    return np.divide(came, planned, out=np.ones(len(hours)), where=np.asarray(planned) > 0)
+        planned, actual_load = (np.full(len(hours), x @ hours) for x in (np.asarray(planned), np.asarray(actual_load)))
+    return np.divide(actual_load, planned, out=np.ones(len(hours)), where=np.asarray(planned) > 0)
 
 
 def _used(

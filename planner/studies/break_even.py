@@ -18,7 +18,7 @@ from planner.pipeline import why
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, VolumePoint, Why
 from planner.studies.volumes import Volumes, Way
-from solvers.backends.deadline import why_stopped
+from solvers.backends.clock import Stopped, why_stopped
 from solvers.search.fleet_solution import Options, Progress
 
 GRID = (1 / 32, 1 / 10, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 10.0, 32.0)
@@ -36,38 +36,40 @@ def break_even(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     grid: tuple[float, ...] = GRID,
 ) -> BreakEven:
-    """Plan again at other volumes of the same demand, quotas and budget lifted. Ctrl-C keeps what is known."""
+    """Plan again at other volumes of the same demand, quotas and budget lifted. A wish to stop keeps what is known."""
     options = options or Options()
     replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
     volumes = Volumes(plan, replanner)
     notes: list[str] = []
     stopped: Why | None = None
     try:
-        for way in volumes.cases:
-            for multiple in sorted(grid, key=lambda m: abs(math.log(m))):
+        first = [(way, m) for way in volumes.cases for m in sorted(grid, key=lambda m: abs(math.log(m)))]
+        for k, (way, multiple) in enumerate(first):
+            with replanner.part(f"break-even, volume {k + 1} of {len(first)}: "):
                 volumes.at(way, multiple)
         for way in volumes.cases:
             _settle(volumes, way, notes)
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         stopped = why(stop)
-        notes.append(f"{why_stopped(stop)}: not all volumes were looked at")
+        notes.append(f"{why_stopped(stop)}: not all volumes were tried")
     return _recorded(plan, volumes, [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)], stopped)
 
 
 def _settle(volumes: Volumes, way: Way, notes: list[str]) -> None:
     """Narrow every crossing, then prove the rest, where more crossings may come up; a note for what is left."""
-    for _ in range(MOST_VOLUMES):
+    for n in range(MOST_VOLUMES):
         narrower = (m for change in _changes(volumes, way) if (m := _nearer(volumes, way, change)))
         further = (m for i in _unproved(volumes, way) if (m := volumes.proved_as_far_as(way, *i, NARROW)))
         volume = next(chain(narrower, further, _beside_unknown(volumes, way)), None)
         if volume is None:
             break
-        volumes.at(way, volume)
-    said = "the self-hosted plan" if way == "self-hosted" else "the plan with APIs as well"
+        with volumes.replanner.part(f"break-even, volume {n + 1} of at most {MOST_VOLUMES} in between: "):
+            volumes.at(way, volume)
+    said = "the self-hosted plan" if way == "self-hosted" else "the plan with APIs"
     open_changes = [i for i in _changes(volumes, way) if i[1] / i[0] > NARROW]
     notes += [
-        f"between {low:.3g} and {high:.3g} times the volume {said} and the API bill are so close that the proofs "
-        "cannot tell them apart: there may be more crossings"
+        f"between {low:.3g} and {high:.3g} times the volume {said} and the API bill are too close for the proofs to "
+        "tell apart: there may be more crossings"
         for low, high in _together(sorted([*_unproved(volumes, way), *open_changes]))
     ]
 
@@ -128,17 +130,19 @@ def _premises(plan: Plan, volumes: Volumes) -> list[str]:
     case, tried = plan.case, sorted(volumes.found["self-hosted"])
     notes = []
     if tried:
-        notes.append(f"looked at from {tried[0]:.3g} to {tried[-1]:.3g} times the volume of the case, not beyond")
+        notes.append(f"tried from {tried[0]:.3g} to {tried[-1]:.3g} times the volume of the case, not beyond")
     if has_quotas(case):
-        notes.append("quotas and the budget are lifted: they are set for one volume")
+        notes.append("quotas and the budget are lifted, because they are set for one volume")
     if any(w.shed_usd_per_request is not None for w in case.workloads):
-        notes.append("nothing is shed, so that both ways answer the same requests")
+        notes.append("nothing is shed, so that both plans answer the same requests")
     if volumes.api_fixed_usd:
         notes.append(
             f"the API bill includes {usd(volumes.api_fixed_usd)} / month that its provider costs at any volume"
         )
     if not case.engineers_usd_per_month:
-        notes.append("no engineers are counted; give policy: {engineers: {count: 1.5, usd_per_year: 200k}}")
+        notes.append(
+            "engineers are not counted; to count them, write policy: {engineers: {count: 1.5, usd_per_year: 200k}}"
+        )
     if tried and all(found.usd is None for found in volumes.found["self-hosted"].values()):
         notes.append("no self-hosted plan was found at any of these volumes")
     if "mixed" not in volumes.cases:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.changes import with_limits
-from planner.case.horizon import slots_of
 from planner.case.quarters import held_usd_per_month
+from planner.case.slots import slots_of
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import budget_left, formulate
 from planner.optimization.replan import Replanner
 from planner.pipeline import checked
 from planner.plan.plan import Plan
+from solvers.backends.clock import check
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import cost_by_month
 from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Outcome, Progress
@@ -48,7 +49,7 @@ class Frontier:
     ) -> None:
         self.case = with_limits(budget_usd_per_month=None)(case)
         self.options, self.on_progress = options, on_progress
-        self.candidates = enumerate_candidates(self.case)
+        self.candidates = enumerate_candidates(self.case, on_step=check)
         self.fleet = formulate(self.case, self.candidates, slots_of(self.case))
         self._replanner = self._fresh_replanner()
         self._searches: dict[tuple[float, ...], BudgetSearch] = {}

@@ -54,7 +54,11 @@ class HorizonRuns:
 
     def plans(self, budgets: Sequence[float]) -> list[HorizonRun]:
         """In the order of `budgets`."""
-        runs = {budget: self._within(budget) for budget in sorted(set(budgets))}
+        runs = {}
+        asked = sorted(set(budgets))
+        for k, budget in enumerate(asked):
+            with self._replanner.part(f"budget {k + 1} of {len(asked)}, " if len(asked) > 1 else ""):
+                runs[budget] = self._within(budget)
         kept: HorizonRun | None = None
         for budget, run in runs.items():
             if kept is not None and kept.plan and (run.plan is None or run.plan.counted_usd > kept.plan.counted_usd):

@@ -13,27 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, get_args
 
-from planner.case.case import Case
+from planner.case.case import CACHE_KINDS, Case
 from planner.case.changes import multiplied, with_workload
 from planner.case.demand.future.edits import clashes, edits_of, put
 from planner.case.demand.load import DEFAULT_PURCHASE, case_of_document
-from planner.case.demand.schema import MenuSpec
+from planner.case.demand.schema import MenuSpec, PurchaseName
 from planner.catalog.entries import find, names_of
 from planner.io.errors import InputError, Path, did_you_mean, dotted, input_error, shown
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import parse_yaml, read_yaml
 from planner.io.units import parse_positive_count
+from planner.levers import SWITCHES
 
 MOST_VALUES, MOST_RUNS = 1000, 10_000
 LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching", "parallelism")
-SWITCHES: dict[str, tuple[str, Any]] = {
-    "api": ("apis", []), "caching": ("caching", []), "sharing": ("tenancy", ["dedicated"]),
-    "deferral": ("defer", False),    "api-batch": ("api_batch", False), "mixes": ("max_deployments", 1),
-}  # fmt: skip
-PURCHASES = ("on-demand", "spot", "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront")
-CACHES = ("prefix", "template", "semantic")
+PURCHASES = get_args(PurchaseName)
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class Source:
             self.stem = FilePath(file).stem
         self.case = case_of_document(self.document, self.stem, self.files)
         if isinstance(file, Case) and file != self.case:
-            message = "is no longer what its demand file says, so that its changes by path would be lost"
+            message = "no longer matches its demand file, so changes by path would be lost"
             raise input_error(file.name, message, "Make all changes in one step, or to the file")
 
     def changed(self, run: Scenario) -> Case:
@@ -132,13 +128,12 @@ class Source:
     def _without(self, change: Override, data: Any) -> tuple[Path, Any]:
         menu, name = data.get("menu") or {}, change.key
         if name in SWITCHES:
-            key, value = SWITCHES[name]
-            return ("menu", key), value
+            return ("menu", SWITCHES[name].key), SWITCHES[name].value
         if name in PURCHASES:
             given = list(menu.get("purchase") or DEFAULT_PURCHASE)
             return ("menu", "purchase"), _less(given, [name], name, change)
-        if name in CACHES:
-            return ("menu", "caching"), [c for c in (menu.get("caching") or CACHES) if c != name]
+        if name in CACHE_KINDS:
+            return ("menu", "caching"), [c for c in (menu.get("caching") or CACHE_KINDS) if c != name]
         for key in ("gpus", "quantizations", "providers", "regions"):
             entries = getattr(self.case, key, None) or sorted(
                 {getattr(o, key[:-1]) for o in self.case.offers.values()} if key in ("providers", "regions") else ()
@@ -147,9 +142,11 @@ class Source:
             if found is not None:
                 left = [find(n, entries) if isinstance(entries, dict) else n for n in menu.get(key) or entries]
                 return ("menu", key), _less([n for n in left if n], [found], name, change)
-        known = [*PURCHASES, *SWITCHES, *CACHES, *names_of(self.case.gpus), *self.case.quantizations]
+        known = [*PURCHASES, *SWITCHES, *CACHE_KINDS, *names_of(self.case.gpus), *self.case.quantizations]
         raise input_error(
-            "--without", f"{shown(name)} is nothing to leave out", did_you_mean(name, known) or "Try spot, api or a GPU"
+            "--without",
+            f"{shown(name)} is not something to leave out",
+            did_you_mean(name, known) or "Try spot, api or a GPU",
         )
 
     def _scaled(self, case: Case, change: Override) -> Case:
@@ -198,7 +195,9 @@ def _less(given: list[str], gone: Sequence[str], name: str, change: Override) ->
     if len(left) == len(given):
         raise input_error(change.option, f"{shown(name)} is not on the menu", f"The menu has {', '.join(given)}")
     if not left:
-        raise input_error(change.option, f"leaves nothing: {shown(name)} is all there is", "Leave something else out")
+        raise input_error(
+            change.option, f"would leave nothing: {shown(name)} is the only entry", "Leave something else out"
+        )
     return left
 
 
@@ -263,7 +262,7 @@ def steps(text: str, option: str, log: bool) -> list[float]:
     except ValueError as error:
         raise input_error(option, str(error).rstrip(".")) from None
     if high <= low or count != int(count) or not 2 <= count <= MOST_VALUES:
-        message = f"{shown(text)} is no range: from < to, and 2 to {MOST_VALUES} steps"
+        message = f"{shown(text)} is not a range: it needs from < to, and 2 to {MOST_VALUES} steps"
         raise input_error(option, message, "Write 20k:120k:12")
     shares = [k / (int(count) - 1) for k in range(int(count))]
     between = [low * (high / low) ** s if log else low + (high - low) * s for s in shares]

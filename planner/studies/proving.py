@@ -46,7 +46,7 @@ def prove_again(
         if found is None:
             return bound_check(recorded.bound_usd, None, None, outcome is Outcome.INTERRUPTED)
         if found.bound_usd > recorded.objective_usd * (1 + PROVED_GAP):
-            what = f"no plan for this case comes to less than ${found.bound_usd:,.2f}"
+            what = f"no plan for this case costs less than ${found.bound_usd:,.2f}"
             raise BrokenPlan(f"{what}, says a search, but a plan for ${recorded.objective_usd:,.2f} passes its check")
         check = bound_check(recorded.bound_usd, found.bound_usd, found.objective_usd, outcome is Outcome.INTERRUPTED)
         decides_frac = 1 - recorded.bound_usd / found.objective_usd if found.objective_usd else 0.0

@@ -115,7 +115,7 @@ def _all_have_a_horizon(runs: Sequence[Scenario], cases: Sequence[Case]) -> bool
     for run, case in zip(runs, cases, strict=True):
         if (case.future is not None) != horizon:
             became, was = ("a horizon", "one quarter") if case.future else ("one quarter", "a horizon")
-            message = f"makes a plan of {became} of what is one of {was}; the cost of these two cannot be compared"
+            message = f"turns a plan of {was} into a plan of {became}; their costs cannot be compared"
             raise input_error(run.label, message, "Change a copy of the file, and plan that")
     return horizon
 
@@ -164,7 +164,7 @@ class Sensitivity:
     low_usd_per_month: float
     high_value: str
     high_usd_per_month: float
-    told: bool
+    proved: bool
     """whether the difference exceeds the proof gap"""
 
     @property

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.case.case import Case, case_from_json
-from planner.case.horizon import requests_per_month, slots_of
+from planner.case.slots import requests_per_month, slots_of
 from planner.optimization.replan import OnProgress
 from planner.plan.plan import Plan
 from planner.studies.frontier import BudgetPlan, Frontier, served_frac, share

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor
-from planner.case.horizon import hour_of_days
+from planner.case.slots import hour_of_days
 from planner.io.errors import OutOfTime
-from planner.pipeline import plan_fleet, why
+from planner.pipeline import Kept, OnKept, plan_fleet, why
 from planner.plan.account import PlanAccount, account_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import LeftOut, Plan, PoolPlan, Served
 from planner.plan.study_records import Why
 from planner.verification.records import Verification, WorkloadServed
 from planner.verification.serving import ServeOptions, verify_plan
-from solvers.backends.deadline import TimeIsUp, limited_to
+from solvers.backends.clock import Stopped, TimeIsUp, limited_to
 from solvers.search.fleet_solution import Options, Progress
 
 ROUNDS = 5
@@ -57,12 +57,17 @@ def plan_and_verify(
     serving: ServeOptions,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_plan: Callable[[Plan], None] = lambda plan: None,
+    on_kept: OnKept = lambda kept: None,
 ) -> Plan:
     """The cheapest plan found that keeps its promises when it is served, or the best so far after some rounds.
 
-    `on_plan` gets every checked plan before it is served. Where no plan was served, for lack of time or because
-    somebody interrupted, the last one says so.
+    `on_plan` gets every checked plan before it is served, `on_kept` what there is of the last one. Where no plan was
+    served, for lack of time or because somebody wished to stop, the last one says so.
     """
+
+    def keep(kept: Kept) -> None:
+        on_kept(replace(kept, missing=(*kept.missing, "verified")))
+
     rounds: list[_Round] = []
     unserved: Plan | None = None
     stopped: Why | None = None
@@ -72,16 +77,17 @@ def plan_and_verify(
             for n in range(1, ROUNDS + 1):
                 head = f"round {n} of at most {ROUNDS}: "
                 within = None if options.time_limit_s is None else PLAN_FRAC * limit.left_s
-                unserved = plan_fleet(case, replace(options, time_limit_s=within), _heard(on_progress, head))
+                unserved = plan_fleet(case, replace(options, time_limit_s=within), _heard(on_progress, head), keep)
                 if unserved.interrupted:
                     stopped = "interrupted"
                     break
                 on_plan(unserved)
-                rounds.append(_Round(unserved, _served(unserved, serving, _told(on_progress, head))))
+                keep(Kept(unserved, ()))
+                rounds.append(_Round(unserved, _served(unserved, serving, _share_heard(on_progress, head))))
                 if rounds[-1].served.kept:
                     break
                 case = _tightened(case, rounds[-1])
-        except KeyboardInterrupt as stop:
+        except Stopped as stop:
             if unserved is None and limit.ended(stop):
                 raise OutOfTime(limit_s, "looking for a first plan", limit_s) from None
             if unserved is None or (isinstance(stop, TimeIsUp) and not limit.ended(stop)):
@@ -106,7 +112,7 @@ def _heard(on_progress: Callable[[Progress], None], head: str) -> Callable[[Prog
     return lambda p: on_progress(replace(p, phase=head + p.phase))
 
 
-def _told(on_progress: Callable[[Progress], None], head: str) -> Callable[[str, float], None]:
+def _share_heard(on_progress: Callable[[Progress], None], head: str) -> Callable[[str, float], None]:
     return lambda what, done: on_progress(Progress(f"{head}{what} ({done:.0%})", None, None))
 
 
@@ -123,8 +129,8 @@ def _tightened(case: Case, found: _Round) -> Case:
     view = account_of(found.plan)
     for pool in found.plan.pools:
         bad = set[int]().union(*(missed[name] for name in pool.workloads if name in missed))
-        for k, told in enumerate(pool.deployments if bad else ()):
-            d = told.deployment
+        for k, hosted in enumerate(pool.deployments if bad else ()):
+            d = hosted.deployment
             kind = d.variant.key_on(d.gpu)
             by_hour = case.load_factors_of(pool.workloads, kind)
             for hours, less in _one_replica_more(view, pool, k, bad).items():
@@ -146,20 +152,20 @@ def _one_replica_more(view: PlanAccount, pool: PoolPlan, k: int, bad: set[int]) 
 
     Of the same hour in several months the one that needs it most counts.
     """
-    told = pool.deployments[k]
-    carried = staffing(view, pool, k).carried_load(np.array(told.replicas_by_slot)).tolist()
+    hosted = pool.deployments[k]
+    carried = staffing(view, pool, k).carried_load(np.array(hosted.replicas_by_slot)).tolist()
 
     def less(t: int) -> float:
-        replicas, load = told.replicas_by_slot[t], told.load_by_slot[t]
+        replicas, load = hosted.replicas_by_slot[t], hosted.load_by_slot[t]
         most = carried[t]
         return min(replicas / (replicas + 1), (1 - CLEARLY) * load / most) if most > 0 else 1.0
 
     if view.in_a_mix(pool, k) or view.may_wait(pool):
-        return {None: less(max(range(len(view.slots)), key=lambda t: told.load_by_slot[t]))}
+        return {None: less(max(range(len(view.slots)), key=lambda t: hosted.load_by_slot[t]))}
     by_hour: dict[tuple[int, ...] | None, float] = {}
     for t, slot in enumerate(view.slots):
         hour = hour_of_days(slot.day, slot.hour)
-        if hour in bad and told.load_by_slot[t] > 0:
+        if hour in bad and hosted.load_by_slot[t] > 0:
             by_hour[(hour,)] = min(less(t), by_hour.get((hour,), 1.0))
     return by_hour
 

@@ -9,12 +9,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from planner.case.apis import allowed_apis, answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
 from planner.case.case import Case, kinds_of
 from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
-from planner.case.costs import allowed_apis, answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
-from planner.case.horizon import slots_of
+from planner.case.slots import slots_of
 from planner.case.vendors import apis_usd
-from planner.io.formatting import counted
 from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
 from solvers.search.fleet_solution import Outcome
@@ -124,10 +123,7 @@ class Volumes:
 
     def _search(self, way: Way, multiple: float, work: dict[str, Any]) -> Found:
         options = replace(self.replanner.options, **work)
-        phase = (
-            f"break-even, {counted(sum(len(f) for f in self.found.values()), 'volume')} done: {way} at {multiple:g} x"
-        )
-        solution = self.replanner.solve(multiplied(multiple)(self.cases[way]), phase, options)
+        solution = self.replanner.solve(multiplied(multiple)(self.cases[way]), f"{way} at {multiple:g} x", options)
         if solution.outcome is Outcome.INFEASIBLE:
             return Found(None, None)
         return Found(solution.best.objective if solution.best else None, solution.bound_usd_per_month)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from planner.case.case import Case
-from planner.case.changes import has_quotas, may_use_an_api, without_quotas
+from planner.case.changes import has_quotas, without_quotas
+from planner.levers import STEPS
 from planner.optimization.replan import Replanner, to_compare
 from planner.pipeline import attempt, why
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall, Why
 from planner.studies.waterfall_steps import Step, naive_step, steps_of
-from solvers.backends.deadline import why_stopped
+from solvers.backends.clock import Stopped, why_stopped
 from solvers.search.fleet_solution import Options, Outcome, Progress
 
 Plans = dict[str, Plan]
@@ -27,25 +28,27 @@ def waterfall(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> tuple[Waterfall, Plans]:
-    """Plan the case again for each step, and keep the plans. Ctrl-C keeps what is known."""
+    """Plan the case again for each step, and keep the plans. A wish to stop keeps what is known."""
     options = options or Options()
     steps, notes = steps_of(plan.case)
     replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
-    planned = _Steps(plan, replanner, len(steps))
+    planned = _Steps(plan, replanner)
     done: list[Step] = []
     stopped: Why | None = None
     naive = naive_step(plan.case, steps[0])
     try:
-        for step in steps:
-            planned.take(step)
+        for k, step in enumerate(steps):
+            with replanner.part(f"waterfall, step {k + 1} of {len(steps)}: "):
+                planned.take(step)
             done.append(step)
         if naive is not None:
             planned.take_aside(naive)
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         stopped = why(stop)
         missing = [*steps[len(done) :], *([naive] if naive else [])]
-        notes.append(f"{why_stopped(stop)}: not planned are {', '.join(s.key for s in missing)}")
-    last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
+        notes.append(f"{why_stopped(stop)}: these were not planned: {', '.join(s.key for s in missing)}")
+    end = STEPS[-1]
+    last = Step(end.key, end.title, _everything(plan.case), lambda case: case)
     planned.keep(last, plan, plan.status)
     records = tuple(_recorded([*done, last], planned))
     costs = [r.cost_usd_per_month for r in records if r.cost_usd_per_month is not None]
@@ -64,9 +67,8 @@ def waterfall(
 class _Steps:
     """Plans of the steps so far."""
 
-    def __init__(self, plan: Plan, replanner: Replanner, steps: int) -> None:
-        self.plan, self.replanner, self.steps = plan, replanner, steps
-        self.begun = 0
+    def __init__(self, plan: Plan, replanner: Replanner) -> None:
+        self.plan, self.replanner = plan, replanner
         self.plans: Plans = {}
         self.outcomes: dict[str, str] = {}
         self.bounds: dict[str, float] = {}
@@ -75,7 +77,6 @@ class _Steps:
         """whether quotas and the budget are left out, because the first fleet does not fit into them"""
 
     def take(self, step: Step) -> None:
-        self.begun += 1
         case = step.change(self.plan.case)
         if case == self.plan.case:
             self.keep(step, self.plan, self.plan.status)
@@ -104,8 +105,7 @@ class _Steps:
         self.bounds.setdefault(step.key, plan.bound_usd_per_month)
 
     def _planned(self, step: Step, case: Case) -> Plan | None:
-        phase = f"waterfall, step {self.begun} of {self.steps}: {step.key}"
-        tried = self.replanner.plan(without_quotas(case) if self.lifted else case, phase, attempt)
+        tried = self.replanner.plan(without_quotas(case) if self.lifted else case, step.key, attempt)
         if tried.plan is None and has_quotas(case) and not self.lifted and not self.plans:
             self.lifted = True
             self.notes.append(
@@ -148,14 +148,8 @@ def _usd(plan: Plan) -> float:
 
 
 def _everything(case: Case) -> str:
-    more = []
-    if may_use_an_api(case):
-        more.append("requests may go to an API")
-    if any(w.deadline_h is not None for w in case.workloads):
-        more.append("batch work may wait")
-    if any(w.shed_usd_per_request is not None for w in case.workloads):
-        more.append("requests may be shed")
-    return f"the plan itself: {', '.join(more)}" if more else "the plan itself"
+    more = STEPS[-1].said(case)
+    return f"the plan itself: {more}" if more else "the plan itself"
 
 
 def _about_the_plan(plan: Plan, costs: list[float]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from planner.catalog.model_config.entry import ModelEntry, file_text, make_entry
 from planner.catalog.names import find_gpu
 from planner.io.errors import Diagnostic, InputError, Problem, did_you_mean, input_error, shown
 from planner.io.strict_yaml import parse_yaml, read_yaml
-from planner.verbs.answers import Answer, Made
+from planner.verbs.results import Answer, Made
 
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
@@ -129,7 +129,7 @@ def import_prices(
     `source` is their format: skypilot, gpuhunt, aws-price-list, azure-retail or focus. They are compared with the
     shipped catalog, or with the file `against`. `rates` are texts such as "EUR=1.08@2026-10-31".
     """
-    from planner.reports.price_changes import import_document
+    from planner.reports.price_imports import import_document
 
     if source not in READERS:
         raise input_error("--from", f"there is no format {shown(source)}", did_you_mean(source, READERS))
@@ -160,7 +160,7 @@ class CatalogDiff(Answer):
 
 def diff_catalogs(before: Path | str, after: Path | str) -> CatalogDiff:
     """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
-    from planner.reports.price_changes import price_diff_document
+    from planner.reports.price_imports import price_diff_document
 
     old, new = _offers(str(before)), _offers(str(after))
     if before == SHIPPED:

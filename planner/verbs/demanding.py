@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from planner.case.demand.starter import demand_schema_text, write_starter
 from planner.io.errors import input_error, shown
-from planner.verbs.answers import Answer, Made
 from planner.verbs.opening import CaseOrFile, case_of
+from planner.verbs.results import Answer, Made
+from solvers.backends.clock import check, stoppable
 
 if TYPE_CHECKING:
     from planner.case.case import Case
@@ -30,6 +31,7 @@ class Demand(Made):
     measured: Measured
 
 
+@stoppable()
 def demand(
     sources: str | Path | Sequence[str | Path],
     *,
@@ -69,6 +71,7 @@ def demand(
             work=None if work is None else Path(work),
         )
     )
+    check()
     notes = (*measured.ledger.left_out_lines(), *measured.ledger.notes)
     workloads = ", ".join(w.traffic.name or name for w in measured.workloads)
     return Demand(f"demand of {workloads}", demand_document(measured), demand_text(measured, name), notes, measured)
@@ -79,7 +82,7 @@ def _dates(days: Iterable[date | str]) -> frozenset[date]:
         return frozenset(day if isinstance(day, date) else date.fromisoformat(day) for day in days)
     except ValueError:
         raise input_error(
-            "--holidays", "expected dates with commas between them", "Write --holidays 2026-12-25,2026-12-26"
+            "--holidays", "expected dates separated by commas", "Write --holidays 2026-12-25,2026-12-26"
         ) from None
 
 

@@ -19,8 +19,8 @@ from planner.performance.estimate import estimate as estimate_one
 from planner.performance.length_spread import LengthSpread, least_mean, spread_around
 from planner.performance.machine_by_name import parallelism_named
 from planner.plan.benchmarks import Suggestion, suggestions
-from planner.verbs.answers import Answer
-from planner.verbs.opening import PlanOrFile, saved_plan
+from planner.verbs.opening import PlanOrFile, block
+from planner.verbs.results import Answer
 
 PERCENTILE = 0.95
 """of the objectives"""
@@ -136,7 +136,7 @@ class Suggestions(Result):
 
 def suggest_benchmarks(plan: PlanOrFile) -> Suggestions:
     """The benchmarks that matter most to a plan, with commands to run them."""
-    return Suggestions(suggestions(saved_plan(plan)))
+    return Suggestions(suggestions(block(plan, None, None)))
 
 
 def _path(file: Path | str | None) -> Path | None:

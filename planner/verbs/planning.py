@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.case.case import Case
+from planner.case.demand.load import check_decided
 from planner.io.errors import OutOfTime, did_you_mean, input_error, shown
 from planner.io.named_files import NamedFiles
 from planner.io.result import Result
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.plan import Plan
-from planner.verbs.opening import AnyPlan, CaseOrFile, case_of, one_quarter
-from solvers.backends.deadline import Limit, interruptions_deferred, interruptions_held
+from planner.plan.plan import LeftOut, Part, Plan
+from planner.plan.study_records import Why
+from planner.verbs.opening import CaseOrFile, PlanOrFile, block, case_of
+from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, stop_is_asked, stoppable
 from solvers.search.fleet_solution import Options, Progress
 
 if TYPE_CHECKING:
     from planner.explanations.records import Explanation
+    from planner.pipeline import Kept, OnKept
     from planner.studies.overrides import Override, Scenario, Source
     from planner.studies.sweep import Shape, Sweep
     from planner.studies.what_if_file import WhatIfFile
 
 PLAN_FRAC = 0.6
 """share of a time limit that comes first, where more is asked for after it"""
+SAMPLE_S = 5.0
+"""of a time limit that must be left for a sample of requests to be served"""
+TUNED_FOR = "20%"
+"""error of the forecast that a controller is tuned for where nobody says"""
 SHORTEST_S = 0.001
 """the least time given to a task"""
 PLAN_GAP, MANY_GAP = 0.001, 0.01
@@ -42,22 +50,30 @@ def _silent(progress: Progress) -> None:
 # -- plan -------------------------------------------------------------------------------------------------
 
 
+@stoppable()
 def plan_fleet(
     case: CaseOrFile,
     options: Options | None = None,
     on_progress: OnProgress = _silent,
     *,
     verify: bool = False,
+    sample: bool = False,
     study: bool = False,
     root: Path | str | None = None,
+    accept_guesses: bool = False,
 ) -> Plan | HorizonPlan:
     """The cheapest fleet for a case or a demand file, checked; for one with a horizon or scenarios, what to sign when.
 
-    `verify` serves the plan, and plans again where it misses a promise; `study` adds what each lever saves, break-even
+    `verify` serves the plan, and plans again where it misses a promise; `sample` serves some requests of its busiest
+    hours and says what they showed; `study` adds what each lever saves, break-even
     and other providers. The time limit of the options holds for all of it. Raises Infeasible where no fleet can do it,
-    and OutOfTime where the time limit came before the first plan.
+    OutOfTime where the time limit came before the first plan, and InputError for a file whose `decide:` names guesses
+    that are not accepted.
     """
-    return planned(case_of(case, root), options, on_progress, verify=verify, study=study).plan
+    read = case_of(case, root)
+    if not isinstance(case, Case) and not accept_guesses:
+        check_decided(read)
+    return planned(read, options, on_progress, verify=verify, sample=sample, study=study).plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,43 +89,126 @@ class Planned:
     """somebody ended the work early"""
 
 
+@dataclass(frozen=True, eq=False)
+class KeptWork:
+    """What there is of a plan, and of what was asked for with it, in case that nothing more comes of it."""
+
+    plan: Kept | HorizonPlan
+    steps: Mapping[str, Plan] | None = None
+
+    def ended(self, why: Why) -> Planned:
+        """It with the reason why that is all."""
+        from planner.optimization.horizon import as_stopped
+
+        plan = as_stopped(self.plan, why) if isinstance(self.plan, HorizonPlan) else self.plan.ended(why)
+        return Planned(plan, None, self.steps, why == "interrupted")
+
+
+@stoppable()
 def planned(
     case: Case,
     options: Options | None = None,
     on_progress: OnProgress = _silent,
     *,
     verify: bool = False,
+    sample: bool = False,
     study: bool = False,
     explain: bool = False,
+    autoscaler: str | None = None,
+    forecast_error: str | None = None,
     on_plan: Callable[[Plan], None] = lambda plan: None,
+    on_kept: Callable[[KeptWork], None] = lambda kept: None,
 ) -> Planned:
-    """A plan, with studies and an explanation where time allows; an interruption keeps what there is by then.
+    """A plan, with studies and an explanation where time allows; a wish to stop keeps what there is by then.
 
-    `on_plan` gets every checked plan before it is served.
+    `on_plan` gets every checked plan before it is served, `on_kept` all that there is on the way.
     """
     options = options or Options()
     if case.future is not None:
         from planner.pipeline import plan_horizon
 
-        _refuse_for_a_horizon(case, {"verify": verify, "study": study, "explain": explain})
-        horizon = plan_horizon(case, options, on_progress)
+        wanted = {"verify": verify or autoscaler is not None, "study": study, "explain": explain}
+        _refuse_for_a_horizon(case, wanted)
+        horizon = plan_horizon(case, options, on_progress, lambda plan: on_kept(KeptWork(plan)))
         return Planned(horizon, interrupted=horizon.interrupted)
+    from planner.pipeline import Kept
+
     limit = Limit.of(options.time_limit_s)
-    plan = _first_plan(case, options, on_progress, PLAN_FRAC if study or explain else 1.0, verify, on_plan)
+    sample = sample and not verify and _can_serve()
+
+    asked: dict[Part, bool] = {"sampled": sample, "operation": autoscaler is not None}
+    to_come = [part for part, wanted in asked.items() if wanted]
+
+    def keep(kept: Kept) -> None:
+        on_kept(KeptWork(replace(kept, missing=(*kept.missing, *to_come))))
+
+    later = study or explain or autoscaler is not None
+    plan = _first_plan(case, options, on_progress, PLAN_FRAC if later else 1.0, verify, on_plan, keep)
     explanation, steps = None, None
-    with interruptions_held() as held:
-        if study and not plan.interrupted:
-            from planner.studies.study import study as study_plan
+    if sample and not plan.interrupted:
+        keep(Kept(plan, ()))
+        plan = _with_sample(plan, limit, on_progress)
+        to_come.remove("sampled")
+    if autoscaler is not None and not plan.interrupted:
+        keep(Kept(plan, ()))
+        plan = _operated(plan, autoscaler, forecast_error, limit, on_progress)
+    if study and not plan.interrupted:
+        from planner.studies.study import study as study_plan
 
-            with held.attempt():
-                plan, steps = study_plan(plan, within(options, limit, PLAN_FRAC if explain else 1.0), on_progress)
-        stopped = plan.interrupted or held.by_somebody or studies_interrupted(plan)
-        if explain and not stopped:
-            from planner.explanations.explain import explain as explain_plan
+        on_kept(KeptWork(Kept(plan, ())))
+        with suppress(Stopped):
+            plan, steps = study_plan(plan, within(options, limit, PLAN_FRAC if explain else 1.0), on_progress)
+    stopped = plan.interrupted or stop_is_asked() or studies_interrupted(plan)
+    if explain and not stopped:
+        from planner.explanations.explain import explain as explain_plan
 
-            with held.attempt():
-                explanation = explain_plan(plan.case, plan, within(options, limit), on_progress)
-    return Planned(plan, explanation, steps, stopped or held.by_somebody)
+        on_kept(KeptWork(Kept(plan, ()), steps))
+        with suppress(Stopped):
+            explanation = explain_plan(plan.case, plan, within(options, limit), on_progress)
+    return Planned(plan, explanation, steps, stopped or stop_is_asked())
+
+
+def _with_sample(plan: Plan, limit: Limit, on_progress: OnProgress) -> Plan:
+    from planner.verification.quick_sample import can_be_sampled, with_sample
+
+    def tell(what: str, done: float) -> None:
+        on_progress(Progress(f"a sample: {what}", None, None))
+
+    def sampled() -> Plan:
+        if limit.left_s <= SAMPLE_S:
+            raise TimeIsUp(limit.deadline)
+        return with_sample(plan, tell) if can_be_sampled(plan) else plan
+
+    return _with(plan, "sampled", sampled, limit)
+
+
+def _operated(plan: Plan, autoscaler: str, forecast_error: str | None, limit: Limit, on_progress: OnProgress) -> Plan:
+    """The plan with a controller tuned for it."""
+    require_numba()
+    from planner.verbs.autoscalers import controller_named
+    from planner.verification.differs import differs_from
+    from planner.verification.tuning import with_operation
+
+    differs = differs_from(forecast_error or TUNED_FOR, None)
+    controller = controller_named(autoscaler, plan)
+
+    def tell(what: str, done: float) -> None:
+        on_progress(Progress(f"tuning {controller.name}: {what}", None, None))
+
+    error_frac = 0.0 if differs is None else differs.error_frac
+    return _with(plan, "operation", lambda: with_operation(plan, controller, error_frac, tell), limit)
+
+
+def _with(plan: Plan, part: Part, completed: Callable[[], Plan], limit: Limit) -> Plan:
+    """The plan with one more part; where time is short it says that this was left out."""
+    from planner.pipeline import why
+
+    try:
+        with limited_to(limit.left_s):
+            return completed()
+    except Stopped as stop:
+        missing = LeftOut(what=part, why=why(stop))
+    return plan.model_copy(update={"left_out": (*(plan.left_out or ()), missing)})
 
 
 def _first_plan(
@@ -118,7 +217,8 @@ def _first_plan(
     on_progress: OnProgress,
     share: float,
     verify: bool,
-    on_plan: Callable[[Plan], None],
+    on_plan: Callable[[Plan], None] = lambda plan: None,
+    on_kept: OnKept = lambda kept: None,
 ) -> Plan:
     """The plan within a share of the time limit; a limit that was too short is named as it was given."""
     limit_s = options.time_limit_s
@@ -127,12 +227,12 @@ def _first_plan(
         if not verify:
             from planner.pipeline import plan_fleet as plan_case
 
-            return plan_case(case, limited, on_progress)
+            return plan_case(case, limited, on_progress, on_kept)
         require_numba()
-        with interruptions_deferred():
-            from planner.studies.verified_plan import plan_and_verify
-            from planner.verification.serving import AS_PLANNED
-        return plan_and_verify(case, limited, AS_PLANNED, on_progress, on_plan)
+        from planner.studies.verified_plan import plan_and_verify
+        from planner.verification.serving import AS_PLANNED
+
+        return plan_and_verify(case, limited, AS_PLANNED, on_progress, on_plan, on_kept)
     except OutOfTime as stop:
         raise OutOfTime(limit_s or stop.limit_s, stop.doing, stop.needed_s / share) from None
 
@@ -147,8 +247,8 @@ def within(options: Options, limit: Limit, share: float = 1.0) -> Options:
 def _refuse_for_a_horizon(case: Case, asked: dict[str, bool]) -> None:
     """Refuse what only plans of one quarter have."""
     for what in (what for what, wanted in asked.items() if wanted):
-        remedy = f"Plan it, then {what} one quarter of the plan"
-        raise input_error(what, f"is for plans of one quarter, and {case.name} has a horizon or scenarios", remedy)
+        remedy = f"Plan it first, then {what} one quarter of the plan"
+        raise input_error(what, f"is for plans of one quarter, but {case.name} has a horizon or scenarios", remedy)
 
 
 def studies_interrupted(plan: Plan) -> bool:
@@ -156,19 +256,42 @@ def studies_interrupted(plan: Plan) -> bool:
     return plan.studies is not None and plan.studies.interrupted
 
 
-def require_numba() -> None:
-    """Raise InputError where plans cannot be served."""
+def check_autoscaler(autoscaler: str | None, forecast_error: str | None) -> None:
+    """Refuse what cannot be tuned before anything is planned."""
+    from planner.case.controller import controllers
+
+    if autoscaler is None:
+        if forecast_error is not None:
+            raise input_error("--forecast-error", "is for --autoscaler", "Add --autoscaler keda")
+        return
+    names = [name for name, c in controllers().items() if c.can_be_tuned]
+    if autoscaler not in names:
+        message = f"{shown(autoscaler)} is not a controller that can be tuned"
+        raise input_error("--autoscaler", message, f"Give one of {', '.join(names)}")
+    if forecast_error is not None:
+        from planner.verification.differs import differs_from
+
+        differs_from(forecast_error, None)
+
+
+def _can_serve() -> bool:
     from importlib.util import find_spec
 
-    if find_spec("numba") is None:
+    return find_spec("numba") is not None
+
+
+def require_numba() -> None:
+    """Raise InputError where plans cannot be served."""
+    if not _can_serve():
         raise input_error("verify", "needs numba, which is not installed", "Install fleetplan[verify]")
 
 
 # -- explain and study ------------------------------------------------------------------------------------
 
 
+@stoppable()
 def explain(
-    source: Case | AnyPlan,
+    source: Case | PlanOrFile,
     plan: Plan | None = None,
     options: Options | None = None,
     on_progress: OnProgress = _silent,
@@ -193,23 +316,26 @@ def explain(
     names = [w.name for w in case.workloads]
     if workload is not None and workload not in names:
         raise input_error("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
-    of = given or _first_plan(case, options, on_progress, PLAN_FRAC, False, lambda plan: None)
+    of = given or _first_plan(case, options, on_progress, PLAN_FRAC, False)
     return explaining.explain(of.case, of, within(options, limit), on_progress, workload)
 
 
-def _plan_given(source: Case | AnyPlan, quarter: int | None, scenario: str | None) -> Plan | None:
+def _plan_given(source: Case | PlanOrFile, quarter: int | None, scenario: str | None) -> Plan | None:
     """The plan that is given, or that of a file; None where there is only a case."""
     if isinstance(source, Case) or (isinstance(source, Path | str) and Path(source).suffix.lower() != ".json"):
         for flag, given in (("--quarter", quarter), ("--scenario", scenario)):
             if given is not None:
-                raise input_error(flag, "is for the saved plan of a horizon", "Plan with --out h.json, and give that")
+                raise input_error(flag, "works only with a saved plan", "Plan with --out plan.json, and give that")
         return None
-    return one_quarter(source, quarter, scenario)
+    return block(source, quarter, scenario)
 
 
-def _case_given(source: Case | AnyPlan, root: Path | str | None) -> Case:
+def _case_given(source: Case | PlanOrFile, root: Path | str | None) -> Case:
     assert not isinstance(source, Plan | HorizonPlan)
-    return case_of(source, root)
+    case = case_of(source, root)
+    if not isinstance(source, Case):
+        check_decided(case)
+    return case
 
 
 @dataclass(frozen=True, repr=False)
@@ -228,8 +354,9 @@ class Studied(Result):
         return iter((self.plan, self.steps))
 
 
+@stoppable()
 def study(
-    plan: AnyPlan,
+    plan: PlanOrFile,
     options: Options | None = None,
     on_progress: OnProgress = _silent,
     only: str | None = None,
@@ -249,13 +376,14 @@ def study(
         raise input_error("--only", f"there is no study {shown(only)}", f"Give one of {', '.join(KINDS)}")
     options = options or Options()
     limit = Limit.of(options.time_limit_s)
-    one = one_quarter(plan, quarter, scenario)
+    one = block(plan, quarter, scenario)
     return Studied(*study_plan(one, within(options, limit), on_progress, only))
 
 
 # -- what-if ----------------------------------------------------------------------------------------------
 
 
+@stoppable()
 def what_if(
     case: CaseOrFile | Source,
     *,
@@ -294,9 +422,13 @@ def what_if(
     if shed is not None:
         runs = [_shedding(run, shed) for run in runs]
     source = case if isinstance(case, Source) else Source(case, NamedFiles(None if root is None else Path(root)))
+    if not isinstance(case, Case):
+        check_decided(source.case)
     options = options or Options(gap_frac=what_if_gap(source.case, bool(amounts)), time_limit_s=SEARCH_S)
     with executor_from(executor) as workers:
-        return sweep(source, runs, amounts, options, workers, journal, on_shape, on_done, on_progress)
+        swept = sweep(source, runs, amounts, options, workers, journal, on_shape, on_done, on_progress)
+    check()
+    return swept
 
 
 def what_if_gap(case: Case, has_budgets: bool) -> float:
@@ -328,7 +460,7 @@ def _runs_asked(
     runs = grid(inputs, each, of_file.runs)
     if len(runs) == 1 and not amounts:
         remedy = "Add --budget 40k, --set PATH=VALUE, --scale demand=2 or --without spot"
-        raise input_error("what-if", "nothing is changed", remedy)
+        raise input_error("what-if", "nothing would change", remedy)
     return runs, amounts
 
 

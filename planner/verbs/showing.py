@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from planner.explanations.records import Explanation, read_explanation
 from planner.export.export import export_plan
@@ -16,16 +16,15 @@ from planner.io.errors import input_error, listed, shown
 from planner.io.formatting import counted
 from planner.io.result import Result
 from planner.io.units import UTC, parse_any_fraction
-from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.blocks import AnyPlan, block_of, part_of
 from planner.plan.plan import Plan
-from planner.verbs.opening import AnyPlan, any_plan, is_horizon, months_of, one_quarter
+from planner.reports.formats import RENDERERS, rendered
+from planner.verbs.opening import PlanOrFile, months_of, opened
 
-if TYPE_CHECKING:
-    from planner.reports.document import Document
-
-FORMATS = ("html", "text", "markdown", "csv", "json", "focus")
+FORMATS = (*RENDERERS, "focus")
 LAST_START = date(date.max.year, 9, 1)
 """of a quarter that ends on a day that the calendar has"""
+ALL = "all"
 OF_QUARTER = 3
 """months of a quarter"""
 
@@ -33,7 +32,7 @@ OF_QUARTER = 3
 
 
 def report(
-    plan: AnyPlan,
+    plan: PlanOrFile,
     *,
     to: str = "html",
     table: str | None = None,
@@ -42,46 +41,35 @@ def report(
     quarter: int | None = None,
     scenario: str | None = None,
 ) -> str:
-    """A plan, the plan of a horizon or one quarter of it as text: html, text, markdown, csv, json or focus.
+    """A plan, or one quarter of it, as text: html, text, markdown, csv, json or focus.
 
     csv is one `table` (`plan.frames()` names them), focus a budget as rows of a bill from the day that it `starts` on;
-    the page shows an `explanation` too.
+    the page shows an `explanation` too. Budgets and explanations are of one quarter, the first unless one is named.
     """
     from planner.reports.focus import focus_csv
-    from planner.reports.horizon import horizon_document
     from planner.reports.plan import plan_document
 
     if to not in FORMATS:
         raise input_error("--format", f"there is no format {shown(to)}", f"Give {listed(FORMATS)}")
     first_day = first_day_of(starts, to == "focus")
-    if is_horizon(plan) and quarter is None:
-        given = {"--scenario": scenario, "--explanation": explanation, "--format focus": first_day}
-        for flag in (flag for flag, value in given.items() if value is not None):
-            raise input_error(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
-        whole = any_plan(plan)
-        assert isinstance(whole, HorizonPlan)
-        return _written(horizon_document(whole), to, table)
-    one = one_quarter(plan, quarter, scenario)
-    explained = read_explanation(explanation, one) if isinstance(explanation, Path | str) else explanation
-    return _written(plan_document(one, explained), to, table) if first_day is None else focus_csv(one, first_day)
-
-
-def _written(document: Document, to: str, table: str | None) -> str:
-    from planner.reports.formats import as_csv, as_html, as_markdown
-    from planner.reports.text import as_text
-
-    if to == "csv":
-        return as_csv(document, table)
-    if to == "json":
-        return document.json()
-    return {"html": as_html, "text": as_text, "markdown": as_markdown}[to](document)
+    whole = opened(plan)
+    of_one = explanation is not None or first_day is not None
+    shown_plan = (block_of if of_one else part_of)(whole, quarter, scenario)
+    if first_day is not None and isinstance(shown_plan, Plan):
+        return focus_csv(shown_plan, first_day)
+    if isinstance(explanation, Path | str) and isinstance(shown_plan, Plan):
+        explanation = read_explanation(explanation, shown_plan)
+    assert not isinstance(explanation, Path | str)
+    return rendered(plan_document(shown_plan, explanation), to, table)
 
 
 def first_day_of(starts: date | str | None, wanted: bool) -> date | None:
     """The first day of a budget; None where none is asked for."""
     if not wanted:
         if starts is not None:
-            raise input_error("--starts", "is the first day of a budget", "Add --format focus")
+            raise input_error(
+                "--starts", "sets the first day of a budget, which --format focus writes", "Add --format focus"
+            )
         return None
     if starts is None:
         raise input_error("--format focus", "needs the day on which the quarter begins", "Add --starts 2026-10-01")
@@ -116,7 +104,7 @@ class Exported(Result):
 
 
 def export(
-    plan: AnyPlan,
+    plan: PlanOrFile,
     to: str,
     *,
     month: int = 1,
@@ -124,20 +112,53 @@ def export(
     image: str | None = None,
     headroom: float | str = 0.0,
     weights: str = "download",
+    months: str | None = None,
+    namespace: str | None = None,
+    registry: str | None = None,
     quarter: int | None = None,
     scenario: str | None = None,
 ) -> Exported:
-    """A plan as files for what runs fleets: kubernetes, keda, karpenter, skypilot or compose. Applies nothing.
+    """A plan as files for what runs fleets, such as kubernetes, keda or gateway. Applies nothing.
 
-    `month` is counted from 1; of a horizon it is one of the first `quarter`, unless another is given. `headroom` is
-    what KEDA may add beyond the busiest hour, as a share or text such as "20%". `weights` says where weights come from:
-    pvc:NAME, hostPath[:PATH], image[:REF], stream[:URI] or download.
+    `month` is counted from 1, in the first quarter unless another `quarter` is given. `months`, all or such as "1..3",
+    exports each into a folder of its own. `headroom` is what an autoscaler may add beyond the busiest hour, as a share
+    or text such as "20%". `weights` says where weights come from: pvc:NAME, hostPath[:PATH], image[:REF], stream[:URI]
+    or download. Images come from `registry` where one is given.
     """
-    one = one_quarter(plan, quarter, scenario, default=1)
-    at = _month(plan, one, quarter, scenario, month)
+    whole = opened(plan)
+    one = block_of(whole, quarter, scenario)
     zone = time_zone or one.case.time_zone or UTC
-    settings = Settings(at, zone, image, weights_from(weights), _share(headroom))
-    return Exported(one.name, to, export_plan(one, to, settings))
+    settings = Settings(
+        time_zone=zone,
+        image=image,
+        weights=weights_from(weights),
+        headroom_frac=_share(headroom),
+        namespace=namespace,
+        registry=registry,
+    )
+    if months is None:
+        at = _month(whole, one, quarter, scenario, month)
+        return Exported(one.name, to, export_plan(one, to, replace(settings, month=at)))
+    if month != 1:
+        raise input_error("--months", "is another form of --month", "Give one of the two")
+    files: dict[str, str] = {}
+    for number in _numbers(months, OF_QUARTER if whole is not one else len({slot.month for slot in one.slots})):
+        at = _month(whole, one, quarter, scenario, number)
+        of_month = export_plan(one, to, replace(settings, month=at))
+        files |= {f"month-{number}/{path}": text for path, text in of_month.items()}
+    return Exported(one.name, to, files)
+
+
+def _numbers(months: str, most: int) -> range:
+    """From text such as all, 2 or 1..3."""
+    if months == ALL:
+        return range(1, most + 1)
+    found = re.fullmatch(r"(\d{1,3})(?:\.\.(\d{1,3}))?", months)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= first <= last <= most:
+        few = "all or 1" if most == 1 else f"all, 1, or 1..{most}"
+        raise input_error("--months", f"{shown(months)} names no months of the plan", f"Give {few}")
+    return range(first, last + 1)
 
 
 def _share(headroom: float | str) -> float:
@@ -149,12 +170,12 @@ def _share(headroom: float | str) -> float:
         raise input_error("--headroom", str(error).rstrip(".")) from None
 
 
-def _month(source: AnyPlan, plan: Plan, quarter: int | None, scenario: str | None, month: int) -> int:
+def _month(whole: AnyPlan, plan: Plan, quarter: int | None, scenario: str | None, month: int) -> int:
     """The month of a plan, from 0, that a month of its quarter is; scenarios have their own in the first quarter."""
-    if not is_horizon(source):
+    if whole is plan:
         return month - 1
     several = len(plan.case.months or ()) > 1
-    mine = months_of(source, quarter, scenario)
+    mine = months_of(whole, quarter, scenario)
     if mine is None and several and (quarter or 1) == 1:
         labels = ", ".join(m.label for m in plan.case.months or ())
         message = f"is needed: the first quarter has months of each ({labels})"

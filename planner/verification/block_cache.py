@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.verification.compiled import inlined, inner
+from planner.verification.compiled import compiled, inlined
 
 ANSWER = -1
 """in place of the hash of a block that nobody asks for"""
@@ -139,7 +139,7 @@ def _home(cache: Cache, block: int) -> int:
     return int(((block * SPREAD) >> DROPPED_BITS) & (cache.table.shape[1] - 1))
 
 
-@inner
+@compiled
 def _node_of(cache: Cache, r: int, block: int) -> int:
     """The node of a block on a replica; NOWHERE where it is not there."""
     place, last = _home(cache, block), cache.table.shape[1] - 1
@@ -150,7 +150,7 @@ def _node_of(cache: Cache, r: int, block: int) -> int:
         place = (place + 1) & last
 
 
-@inner
+@compiled
 def _note(cache: Cache, r: int, block: int, node: int) -> None:
     """Enter a block that is not in the table."""
     place, last = _home(cache, block), cache.table.shape[1] - 1
@@ -159,7 +159,7 @@ def _note(cache: Cache, r: int, block: int, node: int) -> None:
     cache.table[r, place] = node
 
 
-@inner
+@compiled
 def _forget(cache: Cache, r: int, block: int) -> None:
     """Take a block out of the table, and close the gap: those behind it that are not at home move up."""
     gap, last = _home(cache, block), cache.table.shape[1] - 1
@@ -177,7 +177,7 @@ def _forget(cache: Cache, r: int, block: int) -> None:
     cache.table[r, gap] = NOWHERE
 
 
-@inner
+@compiled
 def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
     """Leading blocks of a prompt that are there; its last token is always computed."""
     begin = cache.begin[i]
@@ -188,7 +188,7 @@ def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
     return n
 
 
-@inner
+@compiled
 def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
     """How many of the first n blocks of a prompt are idle so far."""
     idle = 0
@@ -197,7 +197,7 @@ def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
     return idle
 
 
-@inner
+@compiled
 def _unlink(cache: Cache, r: int, node: int) -> None:
     older, newer = cache.older[r, node], cache.newer[r, node]
     if older == NOWHERE:
@@ -211,7 +211,7 @@ def _unlink(cache: Cache, r: int, node: int) -> None:
     cache.idle[r] -= 1
 
 
-@inner
+@compiled
 def _link_newest(cache: Cache, r: int, node: int) -> None:
     before = cache.newest[r]
     cache.older[r, node], cache.newer[r, node] = before, NOWHERE
@@ -223,7 +223,7 @@ def _link_newest(cache: Cache, r: int, node: int) -> None:
     cache.idle[r] += 1
 
 
-@inner
+@compiled
 def pin(cache: Cache, r: int, i: int, n: int) -> int:
     """Let a request use the first n blocks of its prompt, which are there; returns how many of them were idle."""
     idle = 0
@@ -237,7 +237,7 @@ def pin(cache: Cache, r: int, i: int, n: int) -> int:
     return idle
 
 
-@inner
+@compiled
 def evict(cache: Cache, r: int, keep: int) -> None:
     """Drop idle blocks, the oldest first, until no more than so many are left."""
     while cache.idle[r] > max(0, keep):
@@ -249,7 +249,7 @@ def evict(cache: Cache, r: int, keep: int) -> None:
         cache.frees[r] += 1
 
 
-@inner
+@compiled
 def _new_node(cache: Cache, r: int, block: int) -> int:
     """A node for a block; NOWHERE where all are in use."""
     if cache.frees[r] == 0:
@@ -262,7 +262,7 @@ def _new_node(cache: Cache, r: int, block: int) -> int:
     return int(node)
 
 
-@inner
+@compiled
 def register(cache: Cache, r: int, i: int, prompt: float) -> int:
     """Let others use the blocks that a request has computed; returns their number. A second copy stays its own."""
     begin = cache.begin[i]
@@ -282,7 +282,7 @@ def register(cache: Cache, r: int, i: int, prompt: float) -> int:
     return count
 
 
-@inner
+@compiled
 def release(cache: Cache, r: int, i: int, tokens: float) -> int:
     """Give up the blocks of a request that leaves; returns how many nobody uses any more.
 

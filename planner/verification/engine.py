@@ -20,7 +20,7 @@ from planner.verification.block_cache import (
     matched,
     with_requests,
 )
-from planner.verification.compiled import entry, inlined, inner
+from planner.verification.compiled import compiled, inlined
 from planner.verification.step_times import RankTimes, StepTimes
 from planner.verification.steps import (
     REFUSED,
@@ -41,6 +41,7 @@ from planner.verification.steps import (
     next_step_of_ranks,
     preempt,
 )
+from solvers.backends.clock import check
 
 T = TypeVar("T", "Requests", "Each")
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
@@ -75,7 +76,7 @@ COUNTERS = 7
 OF_REQUESTS = ("first_s", "last_s", "state", "preempted", "found")
 """columns of an outcome with a row for each request"""
 CALL_S, FEWEST_STEPS, MOST_STEPS = 0.1, 2000, 1 << 30
-"""seconds that a call of compiled code takes, about, since no signal interrupts it, and steps of one"""
+"""seconds that a call of compiled code takes, about, since nobody looks at the clock in it, and steps of one"""
 
 
 def serve(
@@ -115,8 +116,9 @@ class Simulation:
         hours: int,
         block_tokens: int = 0,
         most_blocks: float = MOST_NODES,
+        most_replicas: int = 1,
     ) -> None:
-        """Blocks of no tokens: nothing is cached."""
+        """Blocks of no tokens: nothing is cached. There may be so many replicas where a controller scales them."""
         if budget < sequences:
             raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
         self.capacity, self.router, self.ranks = capacity, router, times.ranks
@@ -126,10 +128,10 @@ class Simulation:
             root_steps=times.root_steps, prompt_alone=times.prompt_alone_s, prompt_beside=times.prompt_beside_s,
             host=times.host_s, pair=times.attention_s, pair_alone=times.attention_alone_s,
             short=times.attention_short_tokens, full=times.full_frac, kv_token=times.kv_bytes_per_token,
-            kv_window=times.kv_window_bytes_per_token, window=times.window_tokens, room=times.kv_room_bytes,
-            block=block_tokens * times.cached_bytes_per_token,
+            kv_window=times.kv_window_bytes_per_token, window=times.window_tokens, kept=times.kv_window_tokens,
+            room=times.kv_room_bytes, block=block_tokens * times.cached_bytes_per_token,
         )  # fmt: skip
-        rows = max(1, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
+        rows = max(most_replicas, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
         nobody = Requests(*(np.zeros(0, dtype=kind) for kind in (float, float, float, np.int64, np.bool_)))
         self.state = State(_no_work(rows, sequences), nobody, _untouched(0), _unanswered(0, hours), speed)
         self.clock = _Clock(np.zeros(COUNTERS, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -192,10 +194,25 @@ class Simulation:
                 blocks = Blocks(blocks.ids, np.zeros(count + 1, dtype=np.int64), blocks.tokens)
             self.cache = with_requests(self.cache, kept, blocks)
 
+    def scale(self, time_s: list[float], replicas: list[int]) -> None:
+        """Replicas from some times on, all of them later than what was served so far."""
+        none = np.full(len(time_s), DRAINED)
+        self.capacity = Capacity(np.array(time_s), np.array(replicas), none)
+        self.clock.at[EVENT] = 0
+
+    @property
+    def replicas_at_work(self) -> np.ndarray:
+        """Requests of each replica, those that are drained as well [replica]."""
+        rows = self.state.replicas
+        of_rows = rows.inside + rows.waiting
+        ranks = 1 if self.ranks is None else self.ranks.number
+        return np.asarray(of_rows.reshape(-1, ranks).sum(axis=1))
+
     def run(self, until_s: float = np.inf) -> None:
-        """Serve all that happens before some time. An interruption strikes between two calls, and leaves it whole."""
+        """Serve all that happens before some time. Stopped between two calls, it can go on later."""
         done = False
         while not done:
+            check()
             began = time.perf_counter()
             done = _run(self.state, self.capacity, self.clock, self.cache, self.ranks, self.router, until_s, self.steps)
             if not done:  # it took all its steps
@@ -237,7 +254,7 @@ def _unanswered(count: int, hours: int) -> Outcome:
     )  # fmt: skip
 
 
-@entry
+@compiled
 def _renumber(reps: Replicas, each: Each, clock: _Clock, new: np.ndarray) -> None:
     """Give requests new numbers; those that have ended have none, and nobody asks for them."""
     for r in range(len(reps.end)):
@@ -262,7 +279,7 @@ def _renumber(reps: Replicas, each: Each, clock: _Clock, new: np.ndarray) -> Non
     clock.at[ARRIVED] = new[arrived - 1] + 1 if arrived > 0 else 0
 
 
-@entry
+@compiled
 def _run(
     state: State,
     capacity: Capacity,
@@ -285,9 +302,9 @@ def _run(
         arrival = requests.arrival_s[i] if i < n else np.inf
         change = capacity.time_s[event] if event < len(capacity.time_s) else np.inf
         now = min(arrival, change)
-        if now >= until and until < np.inf:
-            done = True
-            break
+        pauses = now >= until and until < np.inf
+        if pauses:
+            now = until
         steps += 1
         for r in range(0, most, each_has):
             while reps.end[r] <= now and reps.end[r] < np.inf and steps < most_steps:
@@ -305,7 +322,7 @@ def _run(
                     decode_on(reps, outcome, speed, r, now)
         if steps >= most_steps:
             break  # replicas that are behind catch up when it goes on
-        if now == np.inf:
+        if pauses or now == np.inf:
             done = True
             break
         if change <= arrival:
@@ -339,7 +356,7 @@ def _run(
                 holding = 0
             continue
         own = requests.prompt[i] - requests.found[i] + requests.output[i]
-        need = own * speed.kv_token + speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
+        need = own * speed.kv_token + speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.kept)
         if need > speed.room:
             outcome.state[i] = REFUSED
         elif shedding and not requests.critical[i]:
@@ -359,7 +376,7 @@ def _run(
     return done
 
 
-@inner
+@compiled
 def _routed(
     reps: Replicas,
     cache: Cache | None,
@@ -396,7 +413,7 @@ def _load(reps: Replicas, replica: int, ranks: int) -> int:
     return load
 
 
-@inner
+@compiled
 def _emptiest(reps: Replicas, first: int, ranks: int) -> int:
     """The rank with the fewest requests."""
     best = first
@@ -406,7 +423,7 @@ def _emptiest(reps: Replicas, first: int, ranks: int) -> int:
     return best
 
 
-@inner
+@compiled
 def _with_its_prefix(
     reps: Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int, ranks: int
 ) -> int:

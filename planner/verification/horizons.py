@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
+from planner.case.quarters import block_name
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import calendar_name, months_in
 from planner.plan.plan import Plan
 from planner.verification.records import HorizonVerification, ServedQuarter, Verification, VerificationReport
-from planner.verification.serving import ServeOptions, verify_plan
+from planner.verification.serving import ServeOptions, busiest_month, verify_plan
 
 BESIDES_SERVING = {"months": None, "starts": None, "held": None, "held_besides_usd_per_month": None}
 """what requests do not notice in a case: dates, and who pays"""
@@ -83,7 +84,7 @@ def verify_horizon(
         runs=tuple(reports),
         stopped=reports[-1].stopped,
         not_served=tuple(
-            f"quarter {m.quarter + 1}, {m.scenario}" for m, n in zip(months, run_of, strict=True) if n >= len(reports)
+            block_name(m.quarter, m.scenario) for m, n in zip(months, run_of, strict=True) if n >= len(reports)
         ),
     )
 
@@ -96,16 +97,5 @@ def _telling(
 
 def _busiest(horizon: HorizonPlan, quarter: int, scenario: str) -> _Month:
     plan = horizon.plan_of(quarter, scenario)
-    month = busiest_month(plan, months_in(horizon, quarter, scenario))
+    month = busiest_month(account_of(plan), months_in(horizon, quarter, scenario))
     return _Month(scenario, quarter, plan, month, calendar_name(horizon, quarter, scenario, month))
-
-
-def busiest_month(plan: Plan, months: Iterable[int]) -> int:
-    """Of some months of a plan, the one with the most requests."""
-    view = account_of(plan)
-    rates = [view.rates_rps(w) for w in plan.case.workloads]
-
-    def load(month: int) -> float:
-        return float(sum(r[view.month_of == month].sum() for r in rates))
-
-    return max(months, key=load)

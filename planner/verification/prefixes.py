@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.case.case import Workload
 from planner.verification.block_cache import Blocks
-from planner.verification.compiled import entry
+from planner.verification.compiled import compiled
 
 BLOCKS_A_PROMPT, SMALLEST, LARGEST = 16, 16, 512
 """blocks of a mean prompt, about, and the tokens that a block may have"""
@@ -133,7 +133,7 @@ def _gaps(w: Workload) -> tuple[np.ndarray, np.ndarray]:
     return beyond[max(0, first) :], come[max(0, first) :] / reuse.tokens_per_s
 
 
-@entry
+@compiled
 def _named(
     whole: np.ndarray,
     shared: np.ndarray,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from planner.io.result import Result
 from planner.io.validation import Strict
+from planner.plan.operated import Operation
 
 VERIFICATION_FORMAT = "fleetplan-verification/1"
 HORIZON_VERIFICATION_FORMAT = "fleetplan-horizon-verification/1"
@@ -195,6 +196,8 @@ class Verification(Strict):
     """why it ended before everything was served"""
     hours: tuple[HoursServed, ...] = ()
     """what was served, where it is not every hour"""
+    operation: Operation | None = None
+    """None: replicas were those of the plan's hours"""
 
     @property
     def kept(self) -> bool:

@@ -18,6 +18,8 @@ from planner.verification.arrivals import HOURS
 
 MOST_REQUESTS = 30_000_000
 """that a run serves unless it is told otherwise: two to ten minutes of one core, by the number of replicas"""
+SAMPLED_HOURS, LEAST_MINUTES, MOST_MINUTES, LEAST_WARM_UP_MIN = 5, 2, 60, 2
+"""of a sample that is served with a plan: minutes of each hour that count, and minutes before them"""
 FEWEST_STRATA = 3
 DRAWN = 2
 """hours of each stratum: the fewest that tell how much hours differ"""
@@ -44,6 +46,8 @@ class Stretch:
     """served before them"""
     goes_on: bool = False
     """whether requests keep coming afterwards until those that count are done"""
+    minutes: int = 60
+    """of its last hour"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +162,20 @@ class Schedule:
         of_hour[order] = strata
         stretches = (Stretch(range(h, h + 1), warm_up_min if h else 0, goes_on=True) for h in drawn)
         return cls(tuple(stretches), of_hour, requests, sampled=True)
+
+    @classmethod
+    def busiest(cls, requests: np.ndarray, stress: np.ndarray, days: int, most: float) -> Schedule:
+        """Minutes of some of the busiest hours, on as many days as there is room for; `stress` ranks the hours."""
+        hours = 24 * days
+        order = np.lexsort((np.arange(hours), -requests[:hours], -np.round(stress[:hours], 6)))
+        first_of_days = list({int(h) // 24: int(h) for h in order[::-1]}.values())[::-1]
+        a_minute = max(1.0, float(requests[order[0]]) / 60)
+        together = LEAST_MINUTES + LEAST_WARM_UP_MIN
+        picked = first_of_days[: int(np.clip(most / (together * a_minute), 1, SAMPLED_HOURS))]
+        minutes = int(np.clip(most / len(picked) / a_minute - LEAST_WARM_UP_MIN, LEAST_MINUTES, MOST_MINUTES))
+        warm_up = LEAST_WARM_UP_MIN if minutes < MOST_MINUTES else WARM_UP_MIN
+        stretches = tuple(Stretch(range(h, h + 1), warm_up if h else 0, minutes=minutes) for h in picked)
+        return cls(stretches, np.where(np.arange(HOURS) < hours, 0, -1), requests, sampled=False)
 
     def measured(self, served: np.ndarray) -> Measured:
         """What the hours stand for that were served [hour of the week].

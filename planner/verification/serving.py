@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import pairwise
 
 import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
 from planner.case.case import HOURS_KEPT_FRAC, RouterName
-from planner.case.weights import start_s
+from planner.case.controller import Controller
+from planner.case.start_up import start_s
 from planner.io.formatting import counted
 from planner.plan.account import PlanAccount, Served, account_of
+from planner.plan.operated import Attained, DeploymentOperated, Operation
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
 from planner.verification import engine, steps
 from planner.verification.arrivals import HOURS, slots_of_week, swings
+from planner.verification.billing import planned_usd, prices_of
 from planner.verification.block_cache import NO_BLOCKS, joined
+from planner.verification.differs import Differs
 from planner.verification.measuring import Ended, PoolHours, Tally
+from planner.verification.operation import Operator, setting_of
 from planner.verification.records import DeploymentServed, HoursServed, Verification, WorkloadServed
 from planner.verification.request_logs import RequestSource
 from planner.verification.sampling import MOST_REQUESTS, WARM_UP_MIN, Schedule, Stretch, shared_out
+from planner.verification.scaling import READY
 from planner.verification.step_times import step_times
-from planner.verification.traffic import ON_API, ON_GPUS, PLANNED_SHED, TURNED_AWAY, Arrived, Traffic
-from solvers.backends.deadline import interruptions_deferred, why_stopped
+from planner.verification.stock_outs import StockOuts, stock_outs
+from planner.verification.traffic import ON_API, ON_GPUS, PARTS, PLANNED_SHED, TURNED_AWAY, Arrived, Traffic
+from solvers.backends.clock import Stopped, check, why_stopped
 
 ROUTERS: dict[RouterName, int] = {
     "least-requests": engine.LEAST_REQUESTS,
@@ -34,6 +42,8 @@ ROUTERS: dict[RouterName, int] = {
 }
 MOST_WAITING = 2_000_000
 """requests of a deployment that wait or are under way, which bounds memory: nobody gets in behind so many"""
+DRAWN_POINTS = 720
+"""of a day"""
 LONGEST_AFTER = 1.0
 """hours for which requests keep coming after a sampled hour, until its own are done"""
 
@@ -51,11 +61,19 @@ class ServeOptions:
     """times in the week that a zone's spot replicas are taken away"""
     failures: int = 0
     """times in the week that a replica fails"""
+    stock_outs: int = 0
+    """hours of the week in which scarce instances beyond what may be there cannot be had"""
     replica_frac: float = 1.0
     """share of the planned replicas that run, rounded up"""
     days: int = 7
     most_requests: int | None = MOST_REQUESTS
     """beyond which hours are sampled; None: never"""
+    busiest: int | None = None
+    """about so many requests, from minutes of the busiest hours alone, and nothing else; None: the whole week"""
+    controller: Controller | None = None
+    """that scales every deployment; None: replicas are those of the plan's hours"""
+    differs: Differs | None = None
+    """how demand differs from the forecast"""
 
 
 AS_PLANNED = ServeOptions()
@@ -70,23 +88,26 @@ def verify_plan(
 ) -> Verification:
     """Serve a week of a plan's demand, or a log in place of one workload, and hold every promise against it.
 
-    With `keep_partial` an interruption ends it with what was measured until then, which says so.
+    With `keep_partial` a stop ends it with what was measured until then, which says so.
     """
     view = account_of(plan)
-    month = _busiest_month(view) if options.month is None else options.month
+    month = busiest_month(view) if options.month is None else options.month
     week = slots_of_week(plan, month)
     factors = swings(
         tuple(s.w for s in view.served), view.case.tenancy.correlation, np.random.default_rng(options.seed)
     )
+    if options.differs is not None:
+        factors = factors * np.repeat(options.differs.factors(view, week, options.seed), 60)
+    out = stock_outs(plan, week, options.stock_outs, options.days, options.seed)
     fleets: list[_Pool] = []
     stopped = None
     try:
         for n, pool in enumerate(plan.pools):
             fleets.append(_Pool(view, pool, week, options, Traffic(
                 view, pool, week, factors, options.load, (options.seed, n), log
-            ), n))  # fmt: skip
+            ), n, out))  # fmt: skip
         _serve(fleets, options, on_progress)
-    except KeyboardInterrupt as stop:
+    except Stopped as stop:
         if not keep_partial:
             raise
         stopped = why_stopped(stop)
@@ -105,17 +126,66 @@ def verify_plan(
         requests=sum(w.requests for w in workloads),
         workloads=workloads,
         deployments=tuple(served for fleet in fleets for served in fleet.deployments()),
-        notes=tuple(note for fleet in fleets for note in fleet.notes()),
+        notes=(*out.notes, *(note for fleet in fleets for note in fleet.notes())),
         stopped=stopped,
         hours=hours if stopped is not None or any(h.sampled for h in hours) else (),
+        operation=_operation(view, fleets, options, workloads),
+    )
+
+
+def _operation(
+    view: PlanAccount, fleets: list[_Pool], options: ServeOptions, workloads: tuple[WorkloadServed, ...]
+) -> Operation | None:
+    if options.controller is None:
+        return None
+    operated = tuple(machine for fleet in fleets for machine in fleet.operated())
+    told = {w.name: w for w in view.plan.workloads}
+    api = planned_api = 0.0
+    for fleet in fleets:
+        for tally in fleet.tallies:
+            usd, came = told[tally.w.name].api_cost_usd_per_month, fleet.api_ratio(tally)
+            api, planned_api = api + usd * came, planned_api + usd
+    more = sum(d.usd_per_month - d.planned_usd_per_month for d in operated) + api - planned_api
+    return Operation(
+        controller=options.controller,
+        differs="" if options.differs is None else str(options.differs),
+        deployments=operated,
+        api_usd_per_month=api,
+        planned_api_usd_per_month=planned_api,
+        usd_per_month=view.plan.cost_usd_per_month + more,
+        planned_usd_per_month=view.plan.cost_usd_per_month,
+        bound_usd_per_month=view.plan.bound_usd_per_month,
+        attained=attained(workloads),
+        requests=sum(w.requests for w in workloads),
+    )
+
+
+def attained(workloads: tuple[WorkloadServed, ...]) -> tuple[Attained, ...]:
+    return tuple(
+        Attained(
+            workload=w.name,
+            what=p.what,
+            target_s=p.target_s,
+            percentile=p.percentile,
+            within_frac=p.within_frac,
+            hours_kept_frac=p.hours_kept_frac,
+            kept=p.kept,
+        )
+        for w in workloads
+        for p in w.promises
     )
 
 
 def _serve(fleets: list[_Pool], options: ServeOptions, on_progress: Callable[[str, float], None]) -> None:
     """Serve a stretch of every pool, then the next one of each, so that what is done says something of all."""
     most = np.inf if options.most_requests is None else options.most_requests
-    for fleet, share in zip(fleets, shared_out(most, [f.asked for f in fleets]), strict=True):
-        fleet.schedule_within(share)
+    if options.busiest is not None:
+        sampled = sum(fleet.answers_at_once for fleet in fleets)
+        for fleet in fleets:
+            fleet.schedule_busiest(options.busiest / max(1, sampled))
+    else:
+        for fleet, share in zip(fleets, shared_out(most, [f.asked for f in fleets]), strict=True):
+            fleet.schedule_within(share)
     total = sum(fleet.to_serve for fleet in fleets)
     done = 0.0
     for k in range(max((len(f.schedule.stretches) for f in fleets), default=0)):
@@ -133,14 +203,25 @@ class _Pool:
     """A pool that is served stretch by stretch of the week."""
 
     def __init__(
-        self, view: PlanAccount, pool: PoolPlan, week: np.ndarray, options: ServeOptions, traffic: Traffic, number: int
+        self,
+        view: PlanAccount,
+        pool: PoolPlan,
+        week: np.ndarray,
+        options: ServeOptions,
+        traffic: Traffic,
+        number: int,
+        out: StockOuts,
     ) -> None:
         self.view, self.pool, self.options, self.traffic = view, pool, options, traffic
         self.rng = np.random.default_rng([options.seed, number])
         given = view.case.limits.hours_kept_frac
         hours_kept = HOURS_KEPT_FRAC if given is None else given
         self.tallies = [Tally(s.w, planned_found_frac(view, s), hours_kept) for s in traffic.members]
-        self.machines = [_Served(view, pool, d, week, options, self.rng, traffic) for d in pool.deployments]
+        none = np.zeros(HOURS, dtype=np.int64)
+        self.machines = [
+            _Served(view, pool, d, week, options, self.rng, traffic, out.missing.get((pool.key, k), none))
+            for k, d in enumerate(pool.deployments)
+        ]
         self.served = np.zeros(HOURS, dtype=bool)
         """hours that were, to the last request"""
         self.waiting = np.zeros(HOURS)
@@ -160,6 +241,11 @@ class _Pool:
         return float(self.traffic.requests[: 24 * self.options.days].sum())
 
     @property
+    def answers_at_once(self) -> bool:
+        """Whether replicas answer, and nothing of it may wait."""
+        return bool(self.pool.deployments) and not self.view.may_wait(self.pool)
+
+    @property
     def to_serve(self) -> float:
         return sum(self.requests_in(stretch) for stretch in self.schedule.stretches)
 
@@ -170,11 +256,23 @@ class _Pool:
             self.traffic.requests[hours.start : hours.stop].sum() * (1 + stretch.warm_up_min / 60 / len(hours))
         )
 
-    def schedule_within(self, most: float) -> None:
-        """Choose the hours to serve; a log is served whole."""
+    @property
+    def stress(self) -> np.ndarray:
+        """Load of each replica [hour of the week]."""
         load = sum((np.array(m.deployed.load_by_slot) for m in self.machines), np.zeros(len(self.view.slots)))
         replicas = sum((running(m.deployed, 1.0) for m in self.machines), np.zeros(len(load)))
-        stress = (load / np.maximum(replicas, 1))[self.traffic.week]
+        return np.asarray((load / np.maximum(replicas, 1))[self.traffic.week])
+
+    def schedule_busiest(self, most: float) -> None:
+        """Serve minutes of the busiest hours; nothing of what may wait, which they do not show."""
+        self.traffic.parts = PARTS[-1]
+        self.schedule = Schedule.busiest(self.traffic.requests, self.stress, self.options.days, most)
+        if not self.answers_at_once:
+            self.schedule = replace(self.schedule, stretches=())
+
+    def schedule_within(self, most: float) -> None:
+        """Choose the hours to serve; a log is served whole."""
+        stress = self.stress
         warm_up = int(np.clip(np.ceil(self.traffic.remembered_min / WARM_UP_MIN), 1, 4)) * WARM_UP_MIN
         most = np.inf if self.traffic.log is not None else most * (1 + 1e-9)
         self.schedule = Schedule.of(
@@ -182,17 +280,18 @@ class _Pool:
         )
 
     def serve(self, stretch: Stretch, tell: Callable[[float], None]) -> None:
-        """Serve a stretch. Interrupted, it knows which hours are done."""
+        """Serve a stretch. Stopped, it knows which hours are done."""
         parts, hours = self.traffic.parts, stretch.hours
-        first, last = parts * hours.start - -(-stretch.warm_up_min * parts // 60), parts * hours.stop
+        first = parts * hours.start - -(-stretch.warm_up_min * parts // 60)
+        last = parts * (hours.stop - 1) + -(-stretch.minutes * parts // 60)
         first, done = max(0, first), 0.0
         waiting: list[int] = []
-        with interruptions_deferred():
-            self.traffic.begin()
-            for machine in self.machines:
-                machine.begin(first / parts)
+        self.traffic.begin()
+        for machine in self.machines:
+            machine.begin(first / parts)
         try:
             while first < last or self._goes_on(stretch, first):
+                check()
                 if first in (parts * hours.start, last) and stretch.goes_on:
                     waiting.append(sum(machine.waiting for machine in self.machines))
                 if first % parts == 0:
@@ -202,25 +301,22 @@ class _Pool:
                 done += float(self.traffic.requests[first // parts % HOURS]) / parts
                 first += 1
             for machine in self.machines:
-                machine.simulation.run()
-            with interruptions_deferred():
-                self._settle(hours, everybody=True)
-                self.served[hours.start : hours.stop] = True
-                a_minute = float(self.traffic.requests[hours.start]) / 60
-                self.fell_behind += len(waiting) == 2 and waiting[1] > waiting[0] + a_minute
-        except KeyboardInterrupt:
-            with interruptions_deferred():
-                self._settle(hours)
-                complete = np.arange(HOURS) < first // parts
-                for machine in self.machines:
-                    complete[machine.hours_under_way()] = False
-                self.served[hours.start : hours.stop] |= complete[hours.start : hours.stop]
+                machine.finish()
+            self._settle(hours, everybody=True)
+            self.served[hours.start : hours.stop] = True
+            a_minute = float(self.traffic.requests[hours.start]) / 60
+            self.fell_behind += len(waiting) == 2 and waiting[1] > waiting[0] + a_minute
+        except Stopped:
+            self._settle(hours)
+            complete = np.arange(HOURS) < first // parts
+            for machine in self.machines:
+                complete[machine.hours_under_way()] = False
+            self.served[hours.start : hours.stop] |= complete[hours.start : hours.stop]
             raise
         finally:
-            with interruptions_deferred():
-                for machine in self.machines:
-                    machine.end(hours)
-                self.traffic.end()
+            for machine in self.machines:
+                machine.end(hours)
+            self.traffic.end()
 
     def _goes_on(self, stretch: Stretch, first: int) -> bool:
         """Whether requests keep coming after the last hour of a stretch."""
@@ -230,16 +326,14 @@ class _Pool:
     def _serve_part(self, number: int, hours: range) -> None:
         """Serve what comes in a part of an hour; requests that are let in in some hours count."""
         arrived = self.traffic.part(number)
-        with interruptions_deferred():
-            for a, tally in zip(arrived, self.tallies, strict=True):
-                tally.add(_counted(_elsewhere(a), hours))
-            for k, machine in enumerate(self.machines):
-                for tally, refused in zip(self.tallies, machine.let_in(k, arrived, hours), strict=True):
-                    tally.add(_counted(refused, hours))
+        for a, tally in zip(arrived, self.tallies, strict=True):
+            tally.add(_counted(_elsewhere(a), hours))
+        for k, machine in enumerate(self.machines):
+            for tally, refused in zip(self.tallies, machine.let_in(k, arrived, hours), strict=True):
+                tally.add(_counted(refused, hours))
         for machine in self.machines:
-            machine.simulation.run(3600.0 * (number + 1) / self.traffic.parts)
-        with interruptions_deferred():
-            self._settle(hours)
+            machine.run(3600.0 * (number + 1) / self.traffic.parts, hours)
+        self._settle(hours)
 
     def _settle(self, hours: range, everybody: bool = False) -> None:
         for machine in self.machines:
@@ -273,6 +367,23 @@ class _Pool:
     def deployments(self) -> list[DeploymentServed]:
         weights = self.schedule.measured(self.served).weights * self.traffic.covered
         return [machine.result(weights) for machine in self.machines]
+
+    def operated(self) -> Iterator[DeploymentOperated]:
+        """Deployments behind their controllers."""
+        weights = self.schedule.measured(self.served).weights * self.traffic.covered
+        late = sum(
+            (tally.owed.sum(axis=1) - min_kept for tally in self.tallies for min_kept in [tally.counts["kept"]]),
+            np.zeros(HOURS),
+        )
+        day = int(np.argmax((late * (weights > 0)).reshape(7, 24).sum(axis=1)))
+        yield from (machine.operated(self.view, weights, day) for machine in self.machines)
+
+    def api_ratio(self, tally: Tally) -> float:
+        """Requests that came in the hours that were served, over those that the plan counts on."""
+        weights = self.schedule.measured(self.served).weights
+        planned = float(weights @ self.traffic.planned)
+        came = float(weights @ sum((t.counts["requests"] for t in self.tallies), np.zeros(HOURS)))
+        return came / planned if planned else 1.0
 
     def notes(self) -> Iterator[str]:
         if any(d.deployment.bound_by == TABLE for d in self.pool.deployments):
@@ -319,11 +430,14 @@ def _router(plan: Plan, options: ServeOptions) -> RouterName:
     return options.router or plan.case.limits.routing
 
 
-def _busiest_month(view: PlanAccount) -> int:
-    months = sorted({s.month for s in view.slots})
-    hours = [[t for t, s in enumerate(view.slots) if s.month == m] for m in months]
-    rates = [view.rates_rps(s.seen) for s in view.served]
-    return months[int(np.argmax([sum(float(r[h].sum()) for r in rates) for h in hours]))]
+def busiest_month(view: PlanAccount, months: Iterable[int] | None = None) -> int:
+    """Of some months of a plan, by default of all, the first of those with the most requests that no cache answers."""
+    rates = np.sum([view.rates_rps(s.seen) for s in view.served], axis=0)
+
+    def requests(month: int) -> float:
+        return float(rates[view.month_of == month].sum())
+
+    return max(sorted(months if months is not None else {s.month for s in view.slots}), key=requests)
 
 
 class _Served:
@@ -338,12 +452,13 @@ class _Served:
         options: ServeOptions,
         rng: np.random.Generator,
         traffic: Traffic,
+        missing: np.ndarray,
     ) -> None:
         self.pool, self.deployed, self.week, self.options, self.traffic = pool, deployed, week, options, traffic
         d, case = deployed.deployment, view.case
         self.settings = engine_settings(view.plan, pool, d)
         self.router = ROUTERS[_router(view.plan, options)]
-        self.capacity = _capacity(view, deployed, week, options, rng)
+        self.capacity = _capacity(view, deployed, week, options, rng, missing)
         members = view.members(pool)
         plain = machine_for(case, d.variant)
         _, correction = measured_for(case, plain, d.variant)
@@ -354,17 +469,43 @@ class _Served:
         self.times = step_times(machine, sequences, budget, longest, resident, correction)
         self.requests, self.busy_s = np.zeros(HOURS), np.zeros(HOURS)
         self.crowded_out = 0
+        self.operator: Operator | None = None
+        if options.controller is not None:
+            setting = setting_of(view, pool, deployed, week, options.controller)
+            at_once = [s.w for s in members]
+            targets_s = min(w.ttft.seconds for w in at_once), min(w.tpot.seconds for w in at_once)
+            self.operator = Operator(setting, targets_s)
         self.simulation: engine.Simulation
         """while a stretch is served"""
 
     def begin(self, hour: float) -> None:
         """Replicas with nothing to do, from some hour on."""
         tokens = self.traffic.block_tokens if self.traffic.caches_blocks else 0
+        capacity, most = self._from(3600.0 * hour), 1
+        if self.operator is not None:
+            first = self.operator.begin(3600.0 * hour)
+            capacity, most = (
+                engine.Capacity(np.array([3600.0 * hour]), np.array([first]), np.array([0])),
+                self.operator.most,
+            )
         self.simulation = engine.Simulation(
-            self._from(3600.0 * hour), self.times, self.settings.sequences, self.settings.batched_tokens, self.router,
-            self.options.seed, 2 * HOURS, tokens,
+            capacity, self.times, self.settings.sequences, self.settings.batched_tokens, self.router,
+            self.options.seed, 2 * HOURS, tokens, most_replicas=most,
         )  # fmt: skip
         self.member, self.arrival_s = np.zeros(0, dtype=np.int16), np.zeros(0)
+
+    def run(self, until_s: float, hours: range) -> None:
+        """Serve what comes before some time."""
+        if self.operator is None:
+            self.simulation.run(until_s)
+        else:
+            self.operator.run(self.simulation, until_s, hours)
+
+    def finish(self) -> None:
+        """Serve what is left; a controller that has no replica gets one."""
+        if self.operator is not None and self.simulation.waiting and not self.operator.memory.at[READY]:
+            self.simulation.scale([self.operator.now_s + self.operator.setting.engine_s], [1])
+        self.simulation.run()
 
     def let_in(self, k: int, arrived: list[Arrived], hours: range) -> list[Ended]:
         """Let in the requests that go to this deployment, the k-th of its pool; returns those that it does not take."""
@@ -454,6 +595,8 @@ class _Served:
 
     def replicas_by_hour(self) -> np.ndarray:
         """Replicas that ran, mean [hour of the week]."""
+        if self.operator is not None:
+            return np.asarray(self.operator.ready.reshape(HOURS, -1).mean(axis=1))
         times, counts, _ = self.capacity
         ends = np.append(times[1:], np.inf)
         hours = 3600.0 * np.arange(HOURS)[:, None]
@@ -464,6 +607,9 @@ class _Served:
     def result(self, weights: np.ndarray) -> DeploymentServed:
         there = weights > 0
         replicas = running(self.deployed, self.options.replica_frac)[self.week] * there
+        peak = int(replicas.max())
+        if self.operator is not None:
+            replicas, peak = self.replicas_by_hour() * there, int(self.operator.ready.max())
         load = np.array(self.deployed.load_by_slot)[self.week]
         there_s = 3600 * float(weights @ replicas)
         # Replicas that go finish their work when they do not count any more.
@@ -473,10 +619,58 @@ class _Served:
             deployment=self.deployed.deployment.key,
             requests=int(self.requests[there].sum()),
             mean_replicas=float(weights @ replicas / weights.sum()) if there.any() else 0.0,
-            peak_replicas=int(replicas.max()),
+            peak_replicas=peak,
             utilization_frac=busy_s / there_s if there_s else 0.0,
             load_frac=float(self.options.load * (weights @ load) * 3600 / there_s) if there_s else 0.0,
         )
+
+    def operated(self, view: PlanAccount, weights: np.ndarray, day: int) -> DeploymentOperated:
+        """What a controller did, and what it came to."""
+        assert self.operator is not None
+        o, s = self.operator, self.operator.setting
+        prices = prices_of(view, self.deployed, s, self.week)
+        billed = s.instances(o.billed)
+        by_hour = billed.reshape(HOURS, -1).mean(axis=1)
+        planned = s.instances(s.planned) + np.maximum(0, np.diff(s.planned, prepend=s.planned[-1])) / s.each_has * (
+            s.machine_s / 3600
+        )
+        rate = view.carried(self.pool, self.pool.deployments.index(self.deployed)).sum(axis=1)
+        load = np.array(self.deployed.load_by_slot)
+        each_s = np.divide(load, rate, out=np.zeros_like(load), where=rate > 0)[self.week]
+        busy = o.came.reshape(HOURS, -1) / s.controller.period_s * each_s[:, None]
+        there = o.ready > 0
+        return DeploymentOperated(
+            pool=self.pool.key,
+            deployment=self.deployed.deployment.key,
+            target=s.rule.target if s.controller.law in ("proportional", "panic") else 0.0,
+            fewest=s.rule.fewest,
+            most=s.rule.most,
+            start_s=s.machine_s + s.engine_s,
+            mean_replicas=float(weights @ self.replicas_by_hour() / max(1e-9, weights.sum())),
+            planned_mean_replicas=float(weights @ s.planned / max(1e-9, weights.sum())),
+            instance_h_per_month=prices.a_month(by_hour, weights),
+            planned_instance_h_per_month=prices.a_month(planned, weights),
+            usd_per_month=prices.a_month(prices.usd(billed), weights),
+            planned_usd_per_month=prices.a_month(planned_usd(prices, s), weights),
+            load_frac=float((busy.reshape(-1)[there] / o.ready[there]).mean()) if there.any() else 0.0,
+            in_flight=float((o.in_flight[there] / o.ready[there]).mean()) if there.any() else 0.0,
+            ups=o.ups,
+            downs=o.downs,
+            added=o.added,
+            removed=o.removed,
+            worst_day=day,
+            **{
+                name: _of_day(values.reshape(-1), day)
+                for name, values in (("demand", busy), ("wanted", o.wanted), ("ready", o.ready), ("billed", o.billed))
+            },
+        )
+
+
+def _of_day(by_tick: np.ndarray, day: int) -> tuple[float, ...]:
+    """Every two minutes, or as often as there is a tick, mean."""
+    of_day = by_tick.reshape(7, -1)[day]
+    points = np.linspace(0, len(of_day), min(len(of_day), DRAWN_POINTS) + 1).astype(int)
+    return tuple(round(float(of_day[a:b].mean()), 3) for a, b in pairwise(points))
 
 
 def busy_within(busy_s: np.ndarray, hours: range) -> np.ndarray:
@@ -515,11 +709,20 @@ def running(deployed: DeploymentPlan, replica_frac: float) -> np.ndarray:
 
 
 def _capacity(
-    view: PlanAccount, deployed: DeploymentPlan, week: np.ndarray, options: ServeOptions, rng: np.random.Generator
+    view: PlanAccount,
+    deployed: DeploymentPlan,
+    week: np.ndarray,
+    options: ServeOptions,
+    rng: np.random.Generator,
+    missing: np.ndarray,
 ) -> engine.Capacity:
-    """Replicas by the hour, less what a reclaim or a failure takes until a new one has started."""
+    """Replicas by the hour, less what cannot be had, and what a reclaim or a failure takes until a new one has started.
+
+    Those that cannot be had are missing for the hour [hour of the week].
+    """
     planned = running(deployed, options.replica_frac)[week]
-    planned = np.concatenate([planned, planned])  # what waits at the end of the week is done in the next
+    there = np.minimum(planned, np.maximum(0, running(deployed, 1.0)[week] - missing))
+    planned = np.concatenate([there, planned])  # what waits at the end of the week is done in the next
     spot = np.maximum(0, np.array(deployed.replicas_by_slot) - np.array(deployed.firm_replicas_by_slot))[week]
     cuts = [(engine.RECLAIMED, -(-spot // max(1, deployed.deployment.spot_zones)))] * options.reclaims
     cuts += [(engine.FAILED, np.minimum(planned[:HOURS], 1))] * options.failures

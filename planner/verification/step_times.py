@@ -98,6 +98,9 @@ class StepTimes:
     kv_window_bytes_per_token: float
     """of layers that keep a window only"""
     window_tokens: float
+    """that are seen"""
+    kv_window_tokens: float
+    """that are kept: another number where attention picks tokens, or an entry stands for several"""
     kv_room_bytes: float
     cached_bytes_per_token: float = 0.0
     """of a block that stays for other requests: at full length in every layer"""
@@ -162,6 +165,7 @@ def step_times(
         kv_bytes_per_token=growth.per_token,
         kv_window_bytes_per_token=growth.per_window_token,
         window_tokens=float(window),
+        kv_window_tokens=float(growth.window),
         kv_room_bytes=room / ranks - resident_tokens * each,
         cached_bytes_per_token=each,
         ranks=_rank_times(machine, sequences, budget, contexts, scaling) if ranks > 1 else None,

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.verification.block_cache import Cache, evict, matched, newly_pinned, pin, register, release
-from planner.verification.compiled import inlined, inner
+from planner.verification.compiled import compiled, inlined
 from planner.verification.step_times import RankTimes
 
 SERVED, REFUSED, SHED, UNFINISHED = 0, 1, 2, 3
@@ -82,6 +82,7 @@ class Speed(NamedTuple):
     kv_token: float
     kv_window: float
     window: float
+    kept: float
     room: float
     block: float
 
@@ -176,7 +177,7 @@ def _step_s(speed: Speed, decoding: int, context: float, chunk: float, pairs: fl
     return total
 
 
-@inner
+@compiled
 def _step_of_ranks_s(
     reps: Replicas, speed: Speed, ranks: RankTimes, first: int, decoding: int, chunks: float, begun: float
 ) -> float:
@@ -253,7 +254,7 @@ def _pop(reps: Replicas, r: int) -> None:
     steps[k], ids[k] = step, i
 
 
-@inner
+@compiled
 def _remove_from_heap(reps: Replicas, r: int, i: int) -> None:
     """Drop a request that was preempted while it decoded."""
     steps, ids = reps.heap_step[r], reps.heap_request[r]
@@ -279,7 +280,7 @@ def enqueue(reps: Replicas, each: Each, r: int, i: int, first: bool) -> None:
     reps.waiting[r] += 1
 
 
-@inner
+@compiled
 def _leave(reps: Replicas, speed: Speed, each: Each, cache: Cache | None, r: int, i: int, tokens: float) -> None:
     """Give back the memory of a running request; it leaves so many tokens behind, which may stay cached."""
     gained = 0
@@ -294,7 +295,7 @@ def _leave(reps: Replicas, speed: Speed, each: Each, cache: Cache | None, r: int
     each.kv[i] = 0.0
 
 
-@inner
+@compiled
 def preempt(
     reps: Replicas, requests: Requests, each: Each, outcome: Outcome, speed: Speed, cache: Cache | None, r: int
 ) -> bool:
@@ -327,7 +328,7 @@ def preempt(
     return False
 
 
-@inner
+@compiled
 def forget_ended(reps: Replicas, each: Each, r: int) -> None:
     """Make room in the list of admissions."""
     n = 0
@@ -339,7 +340,7 @@ def forget_ended(reps: Replicas, each: Each, r: int) -> None:
     reps.admissions[r] = n
 
 
-@inner
+@compiled
 def begin_step(
     reps: Replicas,
     requests: Requests,
@@ -390,7 +391,7 @@ def begin_step(
             shared = newly_pinned(cache, r, i, pinned) * speed.block
         need = requests.prompt[i] - found + each.generated[i]
         chunk = min(need, left)
-        windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
+        windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.kept)
         if used + need * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
             break  # were its first chunk enough, two long prompts would preempt each other again and again
         if cache is not None:
@@ -435,7 +436,7 @@ def begin_step(
     outcome.tokens[1] += reps.decoding[r]
 
 
-@inner
+@compiled
 def next_step_of_ranks(
     reps: Replicas,
     requests: Requests,
@@ -465,7 +466,7 @@ def next_step_of_ranks(
     outcome.tokens[1] += decoding
 
 
-@inner
+@compiled
 def end_step(
     reps: Replicas, requests: Requests, each: Each, outcome: Outcome, speed: Speed, cache: Cache | None, r: int
 ) -> None:
@@ -531,7 +532,7 @@ def decode_on(reps: Replicas, outcome: Outcome, speed: Speed, r: int, until: flo
     reps.step[r], reps.end[r], reps.context[r], reps.used[r] = step, end, context, used
 
 
-@inner
+@compiled
 def decode_ranks_on(reps: Replicas, outcome: Outcome, speed: Speed, ranks: RankTimes, first: int, until: float) -> None:
     """Run the steps in which every request of every rank has a token more and nothing else happens."""
     decoding, steps = 0, 1 << 62

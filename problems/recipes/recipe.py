@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.recipes.waiting_line import WaitingLine, line_through
+from problems.recipes.waiting_line import Run, WaitingLine, line_through
 
 RecipeKey = tuple[str, tuple[str, ...], str | None]
 """pool, deployments and API: what a recipe is known by"""
@@ -82,6 +82,28 @@ class Deferral:
     """hours that a slot stands for: work moves between slots as load x hours [slot]"""
     api_usd_per_load_h: float | None
     """price of one replica-hour of load at the API; None: no API"""
+    lot: float = 0.0
+    """the load of the fewest replicas that may run; 0: any part of it"""
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """hours in a row in which whole lots of work must be done; none where an API may do parts of it"""
+        if not self.lot or self.api_usd_per_load_h is not None or self.days is None:
+            return []
+        least = np.full(len(self.line.work), np.inf)
+        np.minimum.at(least, self.line.stretch_of, self.lot * self.hours / self.line.unit)
+        return self.line.runs(least)
+
+    def done_in_runs(self, room: np.ndarray, slot: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each run of hours, servings in it and the parts of its work that they do, by each measure: at least one
+        in all; `room` is work of the waiting line [serving].
+        """
+        stretch = self.line.stretch_of[slot]
+        found = []
+        for run in self.runs:
+            within = np.flatnonzero(np.isin(stretch, run.stretches) & (room > 0))
+            found += [(within, parts) for parts in run.parts(room[within])]
+        return found
 
     @cached_property
     def days(self) -> list[tuple[list[int], int]] | None:
@@ -217,6 +239,15 @@ class Recipe:
     def at_best(self) -> Recipe:
         """Optimistic servings of work that may wait: what they and the untried counts after them could do."""
         return self.between or self
+
+    @cached_property
+    def idle(self) -> Recipe:
+        """Each slot while none of its replicas runs, as far as others may do the waiting work, also where a branch has
+        ruled that out.
+        """
+        one = self.at_best.only(self.first_of_each_slot(self.uses[0].load))
+        nothing = np.zeros(one.servings, dtype=int)
+        return replace(one, uses=tuple(replace(use, replicas=nothing, firm_replicas=nothing) for use in one.uses))
 
     def first_of_each_slot(self, order: np.ndarray) -> np.ndarray:
         """Indices of the serving with the lowest `order` value in each slot (ties: the first)."""

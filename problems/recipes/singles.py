@@ -241,6 +241,7 @@ def _deferred(
     slot, choice = np.nonzero(np.arange(len(counts))[None, :] <= np.searchsorted(counts, most)[:, None])
     replicas = counts[choice]
     carried = d.staffing.carried_load(replicas)
+    lot = float(d.staffing.carried_load(allowed[1:2])[0]) if len(allowed) > 1 else 0.0
     price = None
     if api is not None:
         each = pool.rate_rps.sum(axis=0)
@@ -254,7 +255,7 @@ def _deferred(
             ),
         ),
         usd_per_h=pool.fixed_by_slot[slot].astype(float), penalty_usd_per_h=np.zeros(len(slot)),
-        shed_frac=np.zeros(len(slot)), deferral=Deferral(load, pool.window, slot_hours, price),
+        shed_frac=np.zeros(len(slot)), deferral=Deferral(load, pool.window, slot_hours, price, lot),
     )  # fmt: skip
     if len(counts) == len(allowed):
         return recipe

@@ -7,10 +7,36 @@ window. Work that may wait a whole day needs no order at all: its day is one str
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+MOST_LOTS = 4
+"""lots that a run of stretches needs, beyond which whole ones say little more than their parts"""
+TIED = 1e-6
+"""share of a lot that makes no difference"""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Stretches in a row, work that must be done in them, and the lots that it takes at least."""
+
+    stretches: tuple[int, ...]
+    work: float
+    lot: float
+    """the least that any replicas do in one of them"""
+    lots: int
+
+    def parts(self, room: np.ndarray) -> Iterator[np.ndarray]:
+        """Two measures of which part of the work whole servings do: those of any plan add up to one [serving].
+
+        More room than there is work counts for no more, and whole lots count where parts of one would not be enough.
+        """
+        yield np.minimum(room / (self.work * (1 - TIED)), 1.0)
+        if self.lots > 1:
+            yield np.minimum(np.ceil(room / self.lot - 1e-3 * TIED) / self.lots, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +74,30 @@ class WaitingLine:
         work: np.ndarray = self.may_wait[self.before] + self.work
         return work
 
+    def runs(self, lot: np.ndarray) -> list[Run]:
+        """The shortest runs of stretches in which so many lots of work must be done; `lot` is work [stretch].
+
+        What comes in a run must be done there, but for what may wait at its end. Days are apart.
+        """
+        after = np.argsort(self.before)
+        found: dict[tuple[int, ...], Run] = {}
+        for first in self.stretches:
+            run, lots = [first], 0
+            while True:
+                around = int(after[run[-1]]) == first
+                work = float(self.work[run].sum()) - (0.0 if around else float(self.may_wait[run[-1]]))
+                least = float(lot[run].min())
+                needed = int(np.ceil(work / least - TIED)) if least > 0 else 0
+                if needed > MOST_LOTS:
+                    break
+                if needed > lots:
+                    lots = needed
+                    found[tuple(run)] = Run(tuple(run), work, least, lots)
+                if around:
+                    break
+                run.append(int(after[run[-1]]))
+        return [run for run in found.values() if not _says_less(run, found)]
+
     def waits(self, done: np.ndarray) -> np.ndarray:
         """What waits at the end of each stretch where so much is done or leaves the line there [stretch].
 
@@ -57,6 +107,12 @@ class WaitingLine:
         for n in (*self.stretches, *self.stretches):
             waits[n] = max(0.0, waits[self.before[n]] + self.work[n] - done[n])
         return waits
+
+
+def _says_less(run: Run, runs: dict[tuple[int, ...], Run]) -> bool:
+    """Whether it needs no more lots than the same without its first stretch, and so says less."""
+    shorter = runs.get(run.stretches[1:])
+    return shorter is not None and shorter.lots >= run.lots
 
 
 def line_through(days: list[tuple[list[int], int]], work: np.ndarray) -> WaitingLine:

@@ -18,7 +18,6 @@ import numpy as np
 from problems.model import Floats, Model
 from solvers.backends.cbc_log import CbcLog
 from solvers.backends.child import run_child
-from solvers.backends.deadline import interruptions_deferred
 from solvers.backends.result import Claim, Request, Status, StoppedBy, cost_scale
 from solvers.backends.scratch import scratch_folder, writing
 from solvers.backends.trouble import SolverMissing
@@ -80,8 +79,7 @@ def _claim(log: CbcLog, x: Floats | None, request: Request, seconds: float, retu
 
 def _binary() -> str:
     try:
-        with interruptions_deferred():
-            import pulp
+        import pulp
     except ImportError as error:
         raise SolverMissing(f"CBC needs PuLP: pip install 'pulp>=3.3.1,<4' ({error}).") from error
     with _pulp_4_ignored():

@@ -1,4 +1,4 @@
-"""Run a solver in a child process that cannot outlive its limit, its parent's Ctrl-C or an error."""
+"""Run a solver in a child process that cannot outlive its limit, its parent, a wish to stop or an error."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import os
 import signal
 import subprocess
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import IO, Any
 
-from solvers.backends.deadline import interruptions_deferred
+from solvers.backends.clock import check
 from solvers.backends.parent import killed_with_parent
 from solvers.backends.trouble import SolverMissing
+
+LOOK_EVERY_S = 0.1
+"""at the clock, while the solver says nothing"""
 
 
 def grace_s(time_limit_s: float) -> float:
@@ -26,39 +32,37 @@ def run_child(
     on_line: Callable[[str], None],
     environment: Mapping[str, str] | None = None,
 ) -> tuple[int, bool]:
-    """Feed each output line to `on_line`; return the exit code and whether the watchdog had to kill it."""
-    killed = threading.Event()
-
-    def expire() -> None:
-        killed.set()
-        _kill(process)
-
-    watchdog = None
-    with interruptions_deferred() as held:
-        process = _started(argv, environment)
-        try:
-            held.take_effect()
-        except BaseException:
-            _kill(process)
-            process.wait()
-            raise
+    """Feed each output line to `on_line`; return the exit code and whether it had to be killed for its limit."""
+    latest = float("inf") if time_limit_s is None else time.monotonic() + time_limit_s + grace_s(time_limit_s)
+    check()
+    process = _started(argv, environment)
+    lines: SimpleQueue[str | None] = SimpleQueue()
+    assert process.stdout is not None
+    threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
+    killed = False
     try:
-        if time_limit_s is not None:
-            watchdog = threading.Timer(time_limit_s + grace_s(time_limit_s), expire)
-            watchdog.daemon = True
-            watchdog.start()
-        assert process.stdout is not None
-        for line in process.stdout:
-            on_line(line.rstrip("\n"))
-        returncode = process.wait()
+        while True:
+            with suppress(Empty):
+                line = lines.get(timeout=LOOK_EVERY_S)
+                if line is None:
+                    break
+                on_line(line)
+            check()
+            if not killed and time.monotonic() >= latest:
+                killed = True
+                _kill(process)
+        return process.wait(), killed
     finally:
-        if watchdog is not None:
-            watchdog.cancel()
         _kill(process)
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    return returncode, killed.is_set()
+
+
+def _read(output: IO[str], lines: SimpleQueue[str | None]) -> None:
+    """Every line, and None at the end."""
+    with output:
+        for line in output:
+            lines.put(line.rstrip("\n"))
+    lines.put(None)
 
 
 def _started(argv: Sequence[str], environment: Mapping[str, str] | None) -> subprocess.Popen[str]:

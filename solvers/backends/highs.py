@@ -14,7 +14,7 @@ import numpy as np
 from problems.model import Booleans, Floats, Model
 from solvers.backends import highs_child
 from solvers.backends.child import run_child
-from solvers.backends.deadline import interruptions_deferred
+from solvers.backends.clock import check
 from solvers.backends.python_child import module_argv, module_environment
 from solvers.backends.result import Claim, LpSolution, Request, Status, StoppedBy, cost_scale
 from solvers.backends.scratch import scratch_folder, writing
@@ -173,7 +173,8 @@ def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floa
 
 
 def _run_interruptibly(highs: Any) -> None:
-    """Run in a thread: inside HiGHS itself a Ctrl-C would wait until the solve is over. Small models end at once."""
+    """Run in a thread, and look at the clock meanwhile. Small models end at once."""
+    check()
     if highs.getNumCol() + highs.getNumRow() < SMALL:
         highs.run()
         return
@@ -181,7 +182,7 @@ def _run_interruptibly(highs: Any) -> None:
     highs.startSolve()
     try:
         while not highs.wait(0.1)[0]:
-            pass
+            check()
     except BaseException:
         highs.cancelSolve()
         highs.wait(1.0)
@@ -271,7 +272,6 @@ def require_highspy() -> None:
     if sys.modules.get("highspy") is not None:
         return
     try:
-        with interruptions_deferred():
-            import highspy  # noqa: F401
+        import highspy  # noqa: F401
     except ImportError as error:
         raise SolverMissing(f"HiGHS needs highspy: pip install highspy ({error}).") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import sys
@@ -11,8 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from solvers.backends.clock import ask_to_stop
+
 TO_WIND_DOWN_S = 2.0
-"""for an interrupted process to end the solver that it runs and to clear its files"""
+"""for a process that is asked to stop to end the solver that it runs and to clear its files"""
 LOOK_EVERY_S = 0.5
 _PR_SET_PDEATHSIG = 1
 
@@ -48,16 +49,19 @@ def killed_with_parent() -> Callable[[], None] | None:
     return ask
 
 
-def end_this_process(number: signal.Signals = signal.SIGINT) -> None:
-    """Interrupt the main thread from another one, and exit if it does not end by itself.
+def die_with(parent: int) -> None:
+    """Let the kernel kill this process when that one is gone; elsewhere it exits soon after."""
+    if _prctl is None:
+        exit_with(parent)
+        return
+    _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(1)
 
-    `number` is a signal that raises KeyboardInterrupt here.
-    """
-    if hasattr(signal, "pthread_kill"):
-        # Unlike interrupt_main, it wakes the thread from whatever it waits for.
-        signal.pthread_kill(threading.main_thread().ident or 0, number)
-    else:
-        _thread.interrupt_main(number)
+
+def end_this_process() -> None:
+    """Ask the work of this process to stop, from a thread that has nothing else to do, and exit if it goes on."""
+    ask_to_stop()
     time.sleep(TO_WIND_DOWN_S)
     os._exit(1)
 

@@ -53,6 +53,12 @@ def prepare() -> None:
         remove_stale(folder.parent)
 
 
+def clear() -> None:
+    """Remove folders of dead processes from where temporary files go, if that is known."""
+    with suppress(OSError):
+        remove_stale(Path(tempfile.gettempdir()))
+
+
 def remove_stale(place: Path) -> None:
     """Remove folders of dead processes."""
     for entry in os.scandir(place):

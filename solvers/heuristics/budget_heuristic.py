@@ -17,6 +17,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
+from solvers.backends.clock import check
 from solvers.heuristics.budget_knapsack import BudgetKnapsack
 from solvers.heuristics.incumbent import (
     Incumbent,
@@ -69,6 +70,7 @@ class BudgetHeuristic:
         best, rich = around
         quiet = 0
         for k in range(MOST_SPENT):
+            check()
             spenders = sorted(best.paths, key=lambda p: -float(fleet.weight[p.slot] @ p.penalty_usd_per_h))
             late = deadline is not None and time.monotonic() >= deadline
             if late or quiet >= len(spenders) or best.objective <= good_enough:
@@ -95,6 +97,7 @@ class BudgetHeuristic:
         lean = min(kept, key=lambda plan: plan.objective)
         rich = min(broken, key=lambda plan: plan.cost_usd_per_month, default=lean)
         for _ in range(MOST_WEIGHTS):
+            check()
             more = rich.cost_usd_per_month - lean.cost_usd_per_month
             less = lean.penalty_usd_per_month - rich.penalty_usd_per_month
             late = deadline is not None and time.monotonic() >= deadline

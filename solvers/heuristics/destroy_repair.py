@@ -16,6 +16,7 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
+from solvers.backends.clock import check
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.local_search import improved, put_back
 from solvers.pricing.column_generation import by_pool_and_value
@@ -41,6 +42,7 @@ def repaired(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) 
     best = now = plan
     in_vain = 0
     while in_vain < MOST_IN_VAIN and time.monotonic() < until:
+        check()
         reserved = _other_commitments(now, large, drawn)
         count = int(drawn.integers(1, min(MOST_LEAVE, len(now.paths)) + 1))
         leave = [now.paths[k] for k in drawn.permutation(len(now.paths))[:count]]

@@ -13,6 +13,7 @@ from typing import Any
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import RecipeKey
+from solvers.backends.clock import check
 from solvers.backends.solve import WarmLp
 
 WORTH_FRAC = 1e-4
@@ -60,6 +61,7 @@ class Climb:
         usd = self.lp.objective
         saved = dict(self._changes(usd))
         for change in sorted(saved, key=lambda change: (-saved[change], str(change))):
+            check()
             if time.monotonic() >= until:
                 break
             back = self._do(change)

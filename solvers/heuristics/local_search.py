@@ -20,6 +20,7 @@ from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hour
 from problems.recipes.deferral import cheapest_counts, least_usd
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
+from solvers.backends.clock import check
 from solvers.heuristics.incumbent import (
     WAITING_WAYS,
     Incumbent,
@@ -54,6 +55,7 @@ def improved(
     quiet = 0
     for _ in range(MOST_SWEEPS):
         for workloads in order:
+            check()
             if deadline is not None and time.monotonic() >= deadline:
                 return state.finished(plan)
             quiet = 0 if state.answer(workloads) else quiet + 1

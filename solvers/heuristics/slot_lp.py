@@ -227,7 +227,7 @@ def _ties(model: Model, fleet: FleetProblem, slots: set[int]) -> np.ndarray:
     kept = []
     on_large = {r for r, recipe in enumerate(fleet.recipes) if any(fleet.offers[g].box > 1 for g in recipe.offers)}
     for n, key in enumerate(model.row_keys):
-        within = key[0] in ABOUT_BOXES
+        within = key[0] in ABOUT_BOXES or key[0] == "lots"
         if key[0] in ("in-use", "firm"):
             within = fleet.offers[str(key[1])].box > 1 and key[2] in slots
         elif key[0] == "one-serving" and key[1] in on_large:

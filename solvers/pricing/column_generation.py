@@ -27,6 +27,7 @@ from problems.fleet_variables import Variables
 from problems.model import Key, Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes.recipe import Recipe
+from solvers.backends.clock import check
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp
 from solvers.cuts.beyond_commitments import always_beyond
@@ -296,6 +297,7 @@ class ColumnGeneration:
         if sharpen and not self.sharpening:
             self._begin_to_sharpen()
         while self.rounds < MAX_ROUNDS and self.feasible is not False:
+            check()
             self.rounds += 1
             began = time.monotonic()
             model, v = master(replace(self.fleet, recipes=(*self.paths.held, *self.unserved)))

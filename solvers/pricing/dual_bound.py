@@ -22,7 +22,7 @@ Duals = dict[tuple[Any, ...], float]
 Values = dict[tuple[str, ...], float]
 """by the workloads of a pool"""
 OF_RECIPES = ("pick", "serve", "waits", "sent")
-INSIDE_RECIPES = ("one-serving", "work-done", "in-time")
+INSIDE_RECIPES = ("one-serving", "work-done", "in-time", "lots")
 
 
 def list_prices(fleet: FleetProblem) -> Prices:

@@ -20,7 +20,7 @@ from solvers.backends.solve import solve_lp_centrally
 
 QUOTAS = ("gpu-quota", "instance-quota")
 PURCHASES = ("reserved", "on-demand", "spot", "started")
-LAZY = ("started", "in-time", *QUOTAS)
+LAZY = ("started", "in-time", "lots", *QUOTAS)
 BROKEN = 1e-6
 FEW_ROWS = 2_000
 """rows up to which an LP is solved as a whole"""

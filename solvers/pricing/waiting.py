@@ -24,6 +24,26 @@ NEAR_ENOUGH = 1e-5
 MOST_ROUNDS = 12
 
 
+@dataclass(frozen=True, eq=False)
+class _Worth:
+    """What work is worth."""
+
+    of_work: np.ndarray
+    """[slot]"""
+    of_lots: np.ndarray
+    """where it takes whole lots [row]"""
+
+
+@dataclass(frozen=True, eq=False)
+class _Lots:
+    """Rows that say that work takes whole lots, entry by entry: which part of it a serving does."""
+
+    rows: int
+    row: np.ndarray
+    serving: np.ndarray
+    part: np.ndarray
+
+
 @dataclass(eq=False)
 class WaitingWork:
     """What is known of recipes from one price to the next: servings that were of use, and what work was worth."""
@@ -33,31 +53,44 @@ class WaitingWork:
     def __post_init__(self) -> None:
         self._servings: dict[tuple[Any, ...], np.ndarray] = {}
         """servings that a program had [mask]"""
-        self._usd_of_work: dict[tuple[Any, ...], np.ndarray] = {}
-        """what work was worth in each slot when a recipe was last priced [slot]"""
+        self._worth: dict[tuple[Any, ...], _Worth] = {}
+        """what work was worth when a recipe was last priced"""
+        self._lots: dict[tuple[Any, ...], _Lots] = {}
 
     def at_least(self, recipe: Recipe, prices: Prices) -> float:
         """A quick lower bound: what work was worth before, at the costs of now."""
-        usd_of_work = self._usd_of_work.get(_known_as(recipe))
-        if usd_of_work is None:
+        worth = self._worth.get(_known_as(recipe))
+        if worth is None:
             return -np.inf
         values = serving_values(self.fleet, recipe.at_best, prices)
-        return self._bound(recipe, prices, values, _room(recipe, self.fleet), usd_of_work)[0]
+        return self._bound(recipe, prices, values, _room(recipe, self.fleet), worth)[0]
+
+    def _lots_of(self, recipe: Recipe, room: np.ndarray) -> _Lots:
+        known = _known_as(recipe)
+        if known not in self._lots:
+            assert recipe.deferral is not None
+            done = recipe.deferral.done_in_runs(room / _unit(recipe, self.fleet), recipe.slot)
+            none = (np.zeros(0, dtype=int), np.zeros(0))
+            rows = np.repeat(np.arange(len(done)), [len(servings) for servings, _ in done])
+            self._lots[known] = _Lots(len(done), rows, *map(np.concatenate, zip(none, *done, strict=True)))
+        return self._lots[known]
 
     def _bound(
-        self, recipe: Recipe, prices: Prices, values: np.ndarray, room: np.ndarray, usd_of_work: np.ndarray
+        self, recipe: Recipe, prices: Prices, values: np.ndarray, room: np.ndarray, worth: _Worth
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """By weak duality over all servings; the cheapest of each slot, and what each costs more than that."""
         deferral, hours = recipe.deferral, self.fleet.weight
         assert deferral is not None
-        values = values - room * usd_of_work[recipe.slot]
+        lots = self._lots_of(recipe, room)
+        values = values - room * worth.of_work[recipe.slot]
+        values -= np.bincount(lots.serving, worth.of_lots[lots.row] * lots.part, minlength=len(values))
         best = recipe.first_of_each_slot(values)
-        each = np.where(deferral.window, usd_of_work[None, :], np.inf).min(axis=1)
+        each = np.where(deferral.window, worth.of_work[None, :], np.inf).min(axis=1)
         if deferral.api_usd_per_load_h is not None:
             each = np.minimum(each, _bill(recipe, prices))
         some = deferral.load > 0
-        worth = float((deferral.load * hours)[some] @ each[some])
-        value = float(values[best].sum()) + worth + fixed_value(self.fleet, recipe, prices)
+        paid = float((deferral.load * hours)[some] @ each[some]) + float(worth.of_lots.sum())
+        value = float(values[best].sum()) + paid + fixed_value(self.fleet, recipe, prices)
         return value, best, values - values[best][recipe.slot]
 
     def priced(self, recipe: Recipe, prices: Prices) -> Priced | None:
@@ -75,21 +108,21 @@ class WaitingWork:
             rate = np.divide(values, room, out=np.full(len(values), np.inf), where=room > 0)
             chosen = np.zeros(recipe.servings, dtype=bool)
             chosen[np.r_[idle, largest, recipe.first_of_each_slot(rate)]] = True
-        usd_of_work = self._usd_of_work.get(_known_as(recipe))
-        if usd_of_work is not None:
+        lots, worth = self._lots_of(recipe, room), self._worth.get(_known_as(recipe))
+        if worth is not None:
             chosen = chosen.copy()
-            chosen[self._bound(recipe, prices, values, room, usd_of_work)[1]] = True
+            chosen[self._bound(recipe, prices, values, room, worth)[1]] = True
         value, extra, used = -np.inf, np.zeros(recipe.servings), idle
         for _ in range(MOST_ROUNDS):
             servings = np.flatnonzero(chosen)
-            lp = solve_lp(_model(recipe, self.fleet, prices, servings, values, room))
+            lp = solve_lp(_model(recipe, self.fleet, prices, servings, values, room, lots))
             if lp.x is None or lp.row_duals is None or lp.objective is None:
                 break
-            of_line = np.maximum(lp.row_duals[len(self.fleet.weight) :], 0.0)
-            worth = of_line[line.stretch_of] / _unit(recipe, self.fleet)
+            of_line, of_lots = np.split(np.maximum(lp.row_duals[len(self.fleet.weight) :], 0.0), [len(line.work)])
+            worth = _Worth(of_line[line.stretch_of] / _unit(recipe, self.fleet), of_lots)
             bound, best, more = self._bound(recipe, prices, values, room, worth)
             if bound > value:
-                value, extra, self._usd_of_work[_known_as(recipe)] = bound, more, worth
+                value, extra, self._worth[_known_as(recipe)] = bound, more, worth
             used = servings[lp.x[: len(servings)] > IN_USE]
             if lp.objective + fixed - value <= NEAR_ENOUGH * abs(value) or chosen[best].all():
                 break
@@ -129,7 +162,13 @@ def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
 
 
 def _model(
-    recipe: Recipe, fleet: FleetProblem, prices: Prices, servings: np.ndarray, usd: np.ndarray, rooms: np.ndarray
+    recipe: Recipe,
+    fleet: FleetProblem,
+    prices: Prices,
+    servings: np.ndarray,
+    usd: np.ndarray,
+    rooms: np.ndarray,
+    lots: _Lots,
 ) -> Model:
     """Columns: some servings, work that waits from slot to slot, what the API does."""
     deferral = recipe.deferral
@@ -140,13 +179,17 @@ def _model(
     sent = np.arange(len(line.work) if deferral.api_usd_per_load_h is not None else 0)
     n, m, k = len(servings), len(waits), len(sent)
     bill = _bill(recipe, prices)[line.first_slot] if k else np.zeros(0)
-    # One serving in each slot; work is done by its replicas or the API, or waits.
-    slot = recipe.slot[servings]
-    rows = np.r_[slot, slots + np.r_[line.stretch_of[slot], waits, after[waits], sent]]
+    # One serving in each slot; work is done by its replicas or the API, or waits; it takes whole lots.
+    slot, of_lots = recipe.slot[servings], slots + len(line.work)
+    place = np.full(recipe.servings, -1)
+    place[servings] = np.arange(n)
+    there = np.flatnonzero(place[lots.serving] >= 0)
+    rows = np.r_[slot, slots + np.r_[line.stretch_of[slot], waits, after[waits], sent], of_lots + lots.row[there]]
     columns = np.r_[np.arange(n), np.arange(n), n + np.arange(m), n + np.arange(m), n + m + np.arange(k)]
-    values = np.r_[np.ones(n), rooms[servings] / unit, np.ones(m), -np.ones(m), np.ones(k)]
+    columns = np.r_[columns, place[lots.serving[there]]]
+    values = np.r_[np.ones(n), rooms[servings] / unit, np.ones(m), -np.ones(m), np.ones(k), lots.part[there]]
     order = np.lexsort((columns, rows))
-    one, n_rows = np.ones(slots), slots + len(line.work)
+    one, n_rows = np.ones(slots), of_lots + lots.rows
     return Model(
         cost=np.r_[usd[servings], np.zeros(m), unit * bill],
         lower=np.zeros(n + m + k),
@@ -155,8 +198,8 @@ def _model(
         starts=np.r_[0, np.cumsum(np.bincount(rows, minlength=n_rows))],
         indices=columns[order],
         values=values[order],
-        row_lower=np.r_[one, line.work],
-        row_upper=np.r_[one, np.full(len(line.work), np.inf)],
+        row_lower=np.r_[one, line.work, np.ones(lots.rows)],
+        row_upper=np.r_[one, np.full(n_rows - slots, np.inf)],
         column_keys=tuple(("column", c) for c in range(n + m + k)),
         row_keys=tuple(("row", c) for c in range(n_rows)),
     )

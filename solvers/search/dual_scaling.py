@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from solvers.backends.clock import check
 from solvers.pricing.budget_bounds import BudgetBound, budget_bound_of, scaled
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.pricing.dual_bound import Duals
@@ -52,6 +53,7 @@ class DualScaling:
         for worth in (0.0, self.worth) if budgets else ():
             self._try(worth)
         while self.lines and time.monotonic() < until:
+            check()
             frac, worth = max(self._hope(budget, known(budget)) for budget in budgets)
             if frac > close_frac and len(self.lines) < MOST_TRIED:
                 self._try(worth)

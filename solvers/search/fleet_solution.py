@@ -62,6 +62,22 @@ class Progress:
     phase: str
     best_usd_per_month: float | None
     bound_usd_per_month: float | None
+    round: Round | None = None
+    """of pricing, where one has just ended"""
+    solution: FleetSolution | None = None
+    """of a search of one fleet: the one that it fills in"""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round of pricing leaves."""
+
+    lp_usd_per_month: float
+    """of the restricted master"""
+    columns: int
+    """ways to serve that it may pick from"""
+    cuts: int
+    """about whole boxes"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +153,10 @@ class FleetSolution:
             if self.best is not None:
                 self.earlier = [*self.earlier[1 - MOST_EARLIER :], self.best]
             self.best = candidate
+
+    def to_go_on_from(self) -> WarmStart:
+        """What another search of the same fleet can begin with, its plan included."""
+        return replace(self.known, start=self.best or self.known.start)
 
     def fall_back(self, options: Options) -> bool:
         """Give up the best plan for the one before; False if there is none."""

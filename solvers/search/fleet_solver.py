@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from problems.fleet_problem import FleetProblem
 from solvers.backends.cbc import cbc_trouble
-from solvers.backends.deadline import TimeIsUp, limited_to
+from solvers.backends.clock import Stopped, TimeIsUp, limited_to
 from solvers.backends.highs import require_highspy
 from solvers.backends.scratch import prepare
 from solvers.backends.trouble import MachineTrouble
@@ -32,10 +32,10 @@ def solve_fleet(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     known: WarmStart = COLD_START,
 ) -> FleetSolution:
-    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C and a full disk keep the best plan.
+    """The cheapest fleet, as far as the limits of the search allow. A wish to stop and a full disk keep the best plan.
 
     `known` comes from searches over the same recipes under another budget. The search ends by itself when its time is
-    up; what it cannot end in time is interrupted soon after.
+    up; what it cannot end in time is given up soon after.
     """
     require_highspy()
     prepare()
@@ -51,7 +51,7 @@ def solve_fleet(
             if not limit.ended(stop):
                 raise
             solution.outcome = outcome_of(solution, options) if solution.best else Outcome.NOT_FOUND
-        except KeyboardInterrupt:
+        except Stopped:
             if solution.best is None:
                 raise
             solution.outcome = Outcome.INTERRUPTED

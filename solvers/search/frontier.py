@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
+from solvers.backends.clock import Stopped
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.budget_heuristic import BudgetHeuristic
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
@@ -145,9 +146,16 @@ class BudgetSearch:
     def _search(self, budget: float) -> None:
         start = self._solution(budget).best
         known = replace(self.known, start=start, free=self.free)
-        solution = solve_fleet(self._at(budget), self.options, self.on_progress, known)
+        which = f"budget {self.budgets.index(budget) + 1} of {len(self.budgets)}, "
+
+        def tell(progress: Progress) -> None:
+            self.on_progress(replace(progress, phase=which + progress.phase))
+
+        solution = solve_fleet(
+            self._at(budget), self.options, tell if len(self.budgets) > 1 else self.on_progress, known
+        )
         if solution.outcome is Outcome.INTERRUPTED:
-            raise KeyboardInterrupt  # what is not proved is no point of a frontier
+            raise Stopped  # what is not proved is no point of a frontier
         if solution.cut_short:
             raise MachineTrouble(solution.cut_short)
         if solution.outcome is Outcome.INFEASIBLE:

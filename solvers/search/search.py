@@ -30,6 +30,7 @@ from problems.dominance.recipes import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from problems.vendors.presolve import without_vendors_shut_out
+from solvers.backends.clock import check
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond
@@ -55,6 +56,7 @@ from solvers.search.fleet_solution import (
     Options,
     Outcome,
     Progress,
+    Round,
     WarmStart,
     outcome_of,
 )
@@ -94,6 +96,8 @@ BOX_FRAC = 0.1
 """share of the cost from which one box matters so much that commitments are branched on first"""
 BRANCH_SERVINGS = MOST_SERVINGS // 2
 """servings that the program of a branch has at most: dividing it proves more than a larger one"""
+FAR_FRAC, FAR_PROGRAM_FRAC = 0.05, 0.15
+"""a gap from which a program proves less than branches do, and the share of the time left that it then may take"""
 BRANCH_PROGRAM_FRAC, LAST_PROGRAM_FRAC = 0.1, 0.3
 """share of the time left that the program of a branch may take, and where the branch cannot be divided"""
 LOOK_FROM_ROUND = 2
@@ -182,10 +186,12 @@ class Search:
             solution.not_covered = generation.mixes.not_covered()
             solution.best = _with_work_settled(self.fleet, solution.best)
             solution.outcome = outcome_of(solution, self.options)
+            self._tell("end of the search")
         elif solution.outcome is Outcome.FEASIBLE:
             solution.outcome = Outcome.NOT_FOUND
 
     def _late(self, needed_s: float = 0.0) -> bool:
+        check()
         return self.done or time.monotonic() + needed_s >= self.deadline
 
     def _enough(self) -> bool:
@@ -199,10 +205,10 @@ class Search:
     def _left_s(self) -> float | None:
         return None if self.deadline == np.inf else max(0.5, self.deadline - time.monotonic())
 
-    def _tell(self, phase: str, bound: float | None = None) -> None:
+    def _tell(self, phase: str, bound: float | None = None, round: Round | None = None) -> None:
         best = self.solution.objective if self.solution.best else None
         proved = max(self.solution.bound_usd_per_month, min(bound or 0.0, self.solution.objective))
-        self.on_progress(Progress(phase, best, proved))
+        self.on_progress(Progress(phase, best, proved, round, self.solution))
 
     def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
         self._hear()
@@ -212,7 +218,8 @@ class Search:
             self.second.tell_again(generation)
         self.solution.raise_bound(bound)
         self.done = self.options.round_limit is not None and n >= self.options.round_limit
-        self._tell(f"pricing, round {n}")
+        made = Round(generation.lp_usd, len(generation.paths.held), len(generation.fleet.rounded))
+        self._tell(f"pricing, round {n}", round=made)
 
     def _spent(self, phase: str, since: float) -> None:
         seconds = self.solution.seconds
@@ -351,10 +358,10 @@ class Search:
         self._tell("solving")
         before = time.monotonic()
         rough_frac = 0.0 if tolerance_frac == TOLERANCES[-1] else tolerance_frac / 2
-        nodes = self.options.node_limit
-        program = self._solved(
-            generated, rough_frac, nodes, lambda best, bound: self._tell("solving", bound), self._left_s()
-        )
+        nodes, limit_s = self.options.node_limit, self._left_s()
+        if solution.gap_frac > FAR_FRAC and undecided(generation) and self.options.round_limit is None:
+            nodes, limit_s = nodes // 10, None if limit_s is None else FAR_PROGRAM_FRAC * limit_s
+        program = self._solved(generated, rough_frac, nodes, lambda best, bound: self._tell("solving", bound), limit_s)
         self._spent("solving", before)
         if program.columns:
             solution.columns, solution.servings_left_out = program.columns, program.left_out

@@ -10,7 +10,6 @@ import contextlib
 import multiprocessing
 import pickle
 import queue
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from types import TracebackType
 
 from problems.fleet_problem import FleetProblem
 from problems.recipes.vendors import NO_VENDORS
+from solvers.backends.clock import check
 from solvers.backends.parent import killed_with_parent
 from solvers.backends.python_child import piped_module
 from solvers.search.fleet_solution import FleetSolution, Options, WarmStart
@@ -29,6 +29,8 @@ OnDone = Callable[[int, int], None]
 """how many searches are done, of how many"""
 MOST_PROCESSES = 4
 """each needs the memory of a search"""
+LOOK_EVERY_S = 0.1
+"""at the clock, while processes search"""
 WORTH_SERVINGS = 50_000
 """servings of all fleets from which starting processes is worth it"""
 
@@ -86,7 +88,11 @@ class Searches:
                 process.start(*waiting.pop(), done)
                 at_work += 1
             while at_work:
-                process, k, solution = done.get()
+                try:
+                    process, k, solution = done.get(timeout=LOOK_EVERY_S)
+                except queue.Empty:
+                    check()
+                    continue
                 solutions[k] = solution
                 at_work -= 1
                 on_done(len(searches) - len(waiting) - at_work, len(searches))
@@ -131,9 +137,8 @@ class _Process:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     out, sys.stdout = sys.stdout.buffer, sys.stderr
-    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError, EOFError):
+    with contextlib.suppress(BrokenPipeError, EOFError):
         while True:
             search: FleetSearch = pickle.load(sys.stdin.buffer)
             fleet = search.fleet

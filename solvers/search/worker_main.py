@@ -7,7 +7,6 @@ replaces the one before. The end of the input ends the process, and whatever sol
 from __future__ import annotations
 
 import pickle
-import signal
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import BinaryIO
 
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
+from solvers.backends.clock import Stopped, check
 from solvers.backends.parent import end_this_process
 from solvers.backends.solve import SolverName
 from solvers.heuristics.destroy_repair import repaired, scattered
@@ -30,6 +30,8 @@ from solvers.heuristics.rounding import rounded_plan
 ROUNDING_S = 5.0
 REPAIRING_S, POLISHING_S = 3.0, 10.0
 """seconds of a turn"""
+LOOK_EVERY_S = 0.1
+"""at the clock, where there is no task"""
 REPAIR_EVERY = 5
 """one in so many turns is destroy and repair; the others are dives"""
 WORTH_FRAC = 1e-3
@@ -138,7 +140,8 @@ class Newest:
         return self._arrived.is_set()
 
     def take(self) -> Task:
-        self._arrived.wait()
+        while not self._arrived.wait(LOOK_EVERY_S):
+            check()
         self._arrived.clear()
         assert self._task is not None
         return self._task
@@ -153,7 +156,6 @@ class Newest:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     newest, known = Newest(sys.stdin.buffer), []  # type: ignore[var-annotated]
     out, sys.stdout = sys.stdout.buffer, sys.stderr
     turns = count()
@@ -164,7 +166,7 @@ def main() -> None:
                     known = [plan]
                     pickle.dump(plan, out, protocol=pickle.HIGHEST_PROTOCOL)
                     out.flush()
-    except (KeyboardInterrupt, BrokenPipeError):
+    except (Stopped, BrokenPipeError):
         return
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
+from solvers.backends.clock import check
 from solvers.backends.solve import SolverName
 from solvers.heuristics.destroy_repair import near_the_plan
 from solvers.heuristics.incumbent import heaviest_paths, limits_are_kept
@@ -53,6 +54,7 @@ class WorkerMessages:
         """Where nothing more can be proved in time, it has the rest of it."""
         self.hear()
         while self.at_work and self.solution.gap_frac > gap_frac and time.monotonic() < self.deadline:
+            check()
             time.sleep(HEAR_AGAIN_S)
             self.hear()
 

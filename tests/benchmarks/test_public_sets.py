@@ -65,6 +65,19 @@ def test_copies_of_attention_divide_the_gpus_of_a_cookbook_run(tmp_path: Path) -
     assert (row["dtype_weights"], row["batch_or_concurrency"]) == ("fp8", "13.9"), "the checkpoint names its precision"
 
 
+def test_cells_of_models_with_variants_have_the_names_of_the_catalog(tmp_path: Path) -> None:
+    cell = {"catalog_model": "", "model": "deepseek-v4", "variant": "pro-official", "weights": "fp4", "gpu": "h200",
+            "engine": "sglang", "tp": "8", "dp_attention": "", "ep": "", "spec_algorithm": "none", "input_len": "8192",
+            "output_len": "1024", "concurrency": "64", "ttft_ms": "9", "tpot_ms": "7",
+            "pinned_accept_len": ""}  # fmt: skip
+    other = cell | {"model": "minimax-m3", "variant": "default", "weights": "mxfp8"}
+    rows, _ = converted(tmp_path, cell, other)
+    assert [(row["model"], row["dtype_weights"]) for row in rows[::2]] == [
+        ("deepseek-v4-pro-0813", "mxfp4"),
+        ("minimax-m3", "fp8"),
+    ]
+
+
 def test_speculation_is_left_out(tmp_path: Path) -> None:
     rows, said = converted(tmp_path, RUN | {"spec_algorithm": "EAGLE"})
     assert not rows and "speculative decoding" in said

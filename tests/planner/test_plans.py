@@ -10,7 +10,8 @@ import pytest
 import planner
 from planner.case.case import Case
 from planner.pipeline import attempt
-from planner.plan.plan import DeploymentPlan, Plan, plan_from_json
+from planner.plan.plan import DeploymentPlan, Plan
+from planner.plan.saved import plan_from_json
 from solvers.search.fleet_solution import Options
 from tests.support.golden_plans import EXAMPLES, as_text, digest, golden_file
 from tests.support.shared_plans import example_plan

@@ -21,6 +21,7 @@ import pytest
 from problems.beyond_commitments import Beyond
 from problems.fleet import (
     FAMILIES,
+    deferred_work_takes_whole_lots,
     gpus_in_use_are_bought,
     master,
     replicas_fit_into_boxes,
@@ -115,8 +116,13 @@ SELLERS = Vendors(
 
 
 def small_fleet(family: Family | None = None) -> FleetProblem:
-    """With rows about whole boxes; or with boxes in parts, or with gaps, for the one family that is about those."""
+    """With rows about whole boxes; or with boxes in parts, with gaps, or without an API for work that may wait, for the
+    one family that is about those.
+    """
     fleet = small_case().fleet
+    if family is deferred_work_takes_whole_lots:
+        case = small_case()
+        return replace(case, pools=(*case.pools[:-1], replace(case.pools[-1], apis=()))).fleet
     if family is replicas_fit_into_boxes:
         return replace(fleet, offers=fleet.offers | {"quad": replace(fleet.offers["quad"], box=3)})
     if family in (

@@ -10,7 +10,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from planner.plan.plan import Plan, read_plan
+from planner.plan.plan import Plan
+from planner.plan.saved import read_plan
 from tests.support.review_data import wobble
 
 COLUMNS = (

@@ -60,7 +60,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Command:
-    """`fleetplan ...` in this process, through the same main() as the installed command."""
+    """`fleetplan ...` in this process, as the inner process of the installed command runs it."""
 
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
@@ -70,7 +70,7 @@ class Command:
         self.capsys.readouterr()
         code: int | str | None = 0
         try:
-            cli.main()
+            code = cli.run()
         except SystemExit as stop:
             code = stop.code
         out, err = self.capsys.readouterr()

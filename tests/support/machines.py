@@ -15,7 +15,9 @@ MOE_SLIDING = ("gpt-oss-120b", "mxfp4", "h100", 1)
 SLIDING = ("gemma-3-27b", "fp16", "h100", 1)
 ALL_SLIDING = ("mistral-7b-v0.1", "fp16", "l4", 1)
 MLA = ("deepseek-v3", "fp8", "h200", 8)
-MACHINES = (DENSE, MOE, MOE_SLIDING, SLIDING, ALL_SLIDING, MLA)
+COMPRESSED = ("deepseek-v4-flash", "mxfp4", "h200", 4)
+LINEAR_SPARSE = ("glm-5.3-flash", "fp8", "h200", 8)
+MACHINES = (DENSE, MOE, MOE_SLIDING, SLIDING, ALL_SLIDING, MLA, COMPRESSED, LINEAR_SPARSE)
 RANKS = (MOE, ("gpt-oss-120b", "mxfp4", "h100", 4), MLA)
 """of models that data-parallel ranks share"""
 

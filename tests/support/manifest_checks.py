@@ -8,6 +8,8 @@ those about Compose files from the Compose specification.
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import PurePosixPath
@@ -18,6 +20,7 @@ import kubernetes_validate.utils
 import yaml
 
 from planner.export.export import README
+from tests.support.places import TESTS
 
 kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
 """large files, read once"""
@@ -27,13 +30,17 @@ COUNT = {"type": "integer", "minimum": 0}
 DURATION = {"type": "string", "pattern": r"^(([0-9]+(s|m|h))+|Never)$"}
 LABELS = {"type": "object", "additionalProperties": TEXT}
 LABEL_VALUE = {"type": "string", "pattern": r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", "maxLength": 63}
-METADATA = {"name": NAME, "labels": LABELS}
+METADATA = {"name": NAME, "namespace": NAME, "labels": LABELS}
 
 
 def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     """An object with these fields and no others."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def metadata() -> dict[str, Any]:
+    return closed(METADATA, optional=("namespace",))
 
 
 def array(items: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +67,7 @@ SCALED_OBJECT = closed(
     {
         "apiVersion": {"const": "keda.sh/v1alpha1"},
         "kind": {"const": "ScaledObject"},
-        "metadata": closed(METADATA),
+        "metadata": metadata(),
         "spec": closed(
             {
                 "scaleTargetRef": closed({"apiVersion": TEXT, "kind": TEXT, "name": NAME}),
@@ -94,7 +101,7 @@ NODE_POOL = closed(
     {
         "apiVersion": {"const": "karpenter.sh/v1"},
         "kind": {"const": "NodePool"},
-        "metadata": closed(METADATA),
+        "metadata": metadata(),
         "spec": closed(
             {
                 "weight": {"type": "integer", "minimum": 1, "maximum": 100},
@@ -164,8 +171,112 @@ COMPOSE = closed(
     },
     optional=("volumes",),
 )
+ROUTE_RULE = closed(
+    {
+        "matches": array(closed({"headers": array(closed({"type": {"const": "Exact"}, "name": TEXT, "value": TEXT}))})),
+        "backendRefs": array(closed({"group": TEXT, "kind": TEXT, "name": NAME})),
+        "timeouts": closed({"request": DURATION}),
+    }
+)
+HTTP_ROUTE = closed(
+    {
+        "apiVersion": {"const": "gateway.networking.k8s.io/v1"},
+        "kind": {"const": "HTTPRoute"},
+        "metadata": metadata(),
+        "spec": closed({"parentRefs": array(closed({"name": NAME})), "rules": array(ROUTE_RULE)}),
+    }
+)
+OBJECTIVE = closed(
+    {
+        "apiVersion": {"const": "llm-d.ai/v1alpha2"},
+        "kind": {"const": "InferenceObjective"},
+        "metadata": metadata(),
+        "spec": closed({"priority": {"type": "integer"}, "poolRef": closed({"group": TEXT, "name": NAME})}),
+    }
+)
+POD_MONITOR = closed(
+    {
+        "apiVersion": {"const": "monitoring.coreos.com/v1"},
+        "kind": {"const": "PodMonitor"},
+        "metadata": metadata(),
+        "spec": closed(
+            {
+                "selector": closed({"matchLabels": LABELS}),
+                "podMetricsEndpoints": array(closed({"port": TEXT, "path": TEXT, "interval": DURATION})),
+            }
+        ),
+    }
+)
+DYNAMO_MODEL = closed(
+    {
+        "apiVersion": {"const": "nvidia.com/v1alpha1"},
+        "kind": {"const": "DynamoModel"},
+        "metadata": metadata(),
+        "spec": closed(
+            {
+                "modelName": TEXT,
+                "baseModelName": TEXT,
+                "modelType": {"enum": ["base", "lora", "adapter"]},
+                "source": closed({"uri": {"type": "string", "pattern": "^(s3|hf)://"}}),
+            }
+        ),
+    }
+)
+KUSTOMIZATION = closed(
+    {
+        "apiVersion": {"const": "kustomize.config.k8s.io/v1beta1"},
+        "kind": {"const": "Kustomization"},
+        "namespace": NAME,
+        "resources": array(TEXT),
+        "configMapGenerator": array(closed({"name": NAME, "files": array(TEXT)})),
+    },
+    optional=("namespace", "configMapGenerator"),
+)
+ENTRY = closed(
+    {
+        "model_name": TEXT,
+        "litellm_params": {"type": "object", "required": ["model", "weight"]},
+        "model_info": closed({"id": TEXT, "fleetplan_to": TEXT}),
+    }
+)
+PROXY_CONFIG = closed(
+    {
+        "model_list": array(ENTRY),
+        "router_settings": {"type": "object"},
+        "litellm_settings": {"type": "object"},
+        "general_settings": {"type": "object"},
+    }
+)
+"""LiteLLM loads it itself in tests/planner/export/test_gateway.py"""
+PICKER = closed(
+    {
+        "router": closed(
+            {
+                "modelServers": closed({"type": TEXT, "matchLabels": LABELS, "targetPorts": array({"type": "object"})}),
+                "inferencePool": closed({"create": {"type": "boolean"}}),
+                "epp": closed({"pluginsConfigFile": TEXT, "pluginsCustomConfig": LABELS, "image": LABELS}, ("image",)),
+            }
+        )
+    }
+)
+SCHEMAS = TESTS / "support" / "schemas"
+STACK_VALUES = SCHEMAS / "production-stack-values.json.gz"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-KINDS = {"ScaledObject": SCALED_OBJECT, "NodePool": NODE_POOL}
+KINDS = {
+    "ScaledObject": SCALED_OBJECT, "NodePool": NODE_POOL, "HTTPRoute": HTTP_ROUTE, "InferenceObjective": OBJECTIVE,
+    "Kustomization": KUSTOMIZATION, "PodMonitor": POD_MONITOR, "DynamoModel": DYNAMO_MODEL,
+}  # fmt: skip
+BY_FILE = {
+    ("skypilot", ""): SKY_SERVICE,
+    ("compose", ""): COMPOSE,
+    ("gateway", "litellm/config.yaml"): PROXY_CONFIG,
+    ("gateway", "picker/"): PICKER,
+    ("llm-d", "picker/"): PICKER,
+    ("production-stack", "values.yaml"): json.loads(
+        gzip.decompress((SCHEMAS / "production-stack-values.json.gz").read_bytes())
+    ),
+}
+"""schemas of files that hold no objects of Kubernetes, by target and how their path begins"""
 VOLUMES_OF_RESTRICTED = {
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
 }  # fmt: skip
@@ -210,8 +321,14 @@ def inline_secrets(pod: Mapping[str, Any]) -> list[str]:
 def pods_of(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Specs of the pods that files make."""
     for _, found in objects(files):
-        if found.get("kind") in ("Deployment", "Job"):
-            yield found["spec"]["template"]["spec"]
+        if found.get("kind") in ("Deployment", "Job", "CronJob"):
+            yield pod_of(found)
+
+
+def pod_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    spec = found["spec"]["jobTemplate"]["spec"] if found["kind"] == "CronJob" else found["spec"]
+    pod: dict[str, Any] = spec["template"]["spec"]
+    return pod
 
 
 def objects(files: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -227,26 +344,62 @@ def assert_valid(target: str, files: Mapping[str, str]) -> None:
     seen = set()
     for file, found in objects(files):
         kind = found.get("kind")
-        if target in ("skypilot", "compose"):
-            _check(found, SKY_SERVICE if target == "skypilot" else COMPOSE)
-        elif kind in KINDS:
-            _check(found, KINDS[kind])
+        schema = next(
+            (
+                s
+                for (of, begins), s in BY_FILE.items()
+                if of == target and (file.startswith(begins) or file.endswith(f"/{begins}"))
+            ),
+            None,
+        )
+        schema = schema or KINDS.get(str(kind)) or of_the_cluster(str(kind))
+        if schema is not None:
+            _check(found, schema)
         else:
             kubernetes_validate.validate(found, "1.34", strict=True)
             _check(found["metadata"]["name"], NAME)
             assert_consistent(found)
-        name = found["metadata"]["name"] if kind else found["name"]
+        name = found["metadata"]["name"] if "metadata" in found else found.get("name", file)
         place = (PurePosixPath(file).parent if kind else "", kind, name)
         assert place not in seen, place
         seen.add(place)
     assert seen
 
 
+@cache
+def of_the_cluster(kind: str) -> dict[str, Any] | None:
+    """The schema of a CustomResourceDefinition, which refuses fields that it does not know."""
+    file = SCHEMAS / f"{kind}.json.gz"
+    if not file.exists():
+        return None
+    found = json.loads(gzip.decompress(file.read_bytes()))
+    whole = _strict(found["schema"])
+    whole["properties"] |= {"apiVersion": {"const": found["apiVersion"]}, "metadata": metadata()}
+    return whole
+
+
+def _strict(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    some = {
+        key: _strict(each) for key, each in schema.items() if not key.startswith("x-kubernetes-") and key != "default"
+    }
+    if "properties" in schema and isinstance(schema["properties"], dict):
+        some["properties"] = {name: _strict(each) for name, each in schema["properties"].items()}
+        if not schema.get("x-kubernetes-preserve-unknown-fields") and "additionalProperties" not in schema:
+            some["additionalProperties"] = False
+    return some
+
+
 def assert_consistent(found: Mapping[str, Any]) -> None:
     """Volumes are there and used, secrets are references, and a pod is given the time that it drains for."""
-    if found.get("kind") not in ("Deployment", "Job"):
+    if found.get("kind") not in ("Deployment", "Job", "CronJob"):
         return
-    pod = found["spec"]["template"]["spec"]
+    pod = pod_of(found)
     assert inline_secrets(pod) == []
     containers = [*pod.get("initContainers", []), *pod["containers"]]
     mounted = {mount["name"] for c in containers for mount in c.get("volumeMounts", [])}
@@ -254,7 +407,7 @@ def assert_consistent(found: Mapping[str, Any]) -> None:
     for c in containers:
         paths = [mount["mountPath"] for mount in c["volumeMounts"]]
         assert len(paths) == len(set(paths))
-    if found["kind"] == "Deployment":
+    if found["kind"] == "Deployment" and pod["containers"][0]["name"] == "vllm":
         (c,) = pod["containers"]
         arguments = dict(zip(c["args"], c["args"][1:], strict=False))
         sleep_s = int(c["lifecycle"]["preStop"]["exec"]["command"][1])

@@ -2,7 +2,10 @@
 
 Read on 2026-11-17 from ai-dynamo/aiconfigurator@095f58a aic-core/src/aiconfigurator_core/model_configs/; the shapes of
 Mixtral from litgpt 0.5.13 litgpt/config.py, those of Qwen3-Next from huggingface/transformers@008e574
-configuration_qwen3_next.py. Counts, in units of 10^9: the models' cards and reports, all and active ones.
+configuration_qwen3_next.py, of GLM-5.3-Flash from NVIDIA-NeMo/Automodel@3c1be32
+nemo_automodel/components/models/glm5_next/config.py and unslothai/llama.cpp pull 116 (index_kpool), of Qwen3.8 from
+sgl-project/sglang@0519e1b docs/cookbook/autoregressive/Qwen/Qwen3.8.mdx. Counts, in units of 10^9: the models' cards
+and reports, all and active ones.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ Config = dict[str, Any]
 class Published:
     config: Config
     total_b: float
-    active_b: float
+    active_b: float | None
+    """None: not published"""
 
 
 LLAMA_8B: Config = {
@@ -92,6 +96,80 @@ LLAMA_4_SCOUT: Config = {
     },
 }  # fmt: skip
 
+DEEPSEEK_V4_PRO: Config = {
+    "model_type": "deepseek_v4", "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
+    "num_key_value_heads": 1, "head_dim": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "o_groups": 16,
+    "o_lora_rank": 1024, "compress_ratios": [128, 128, *[4, 128] * 29, 4, 0], "sliding_window": 128,
+    "index_head_dim": 128, "index_n_heads": 64, "index_topk": 1024, "moe_intermediate_size": 3072,
+    "n_routed_experts": 384, "n_shared_experts": 1, "num_experts_per_tok": 6, "num_nextn_predict_layers": 1,
+    "vocab_size": 129280, "max_position_embeddings": 1048576, "tie_word_embeddings": False, "expert_dtype": "fp4",
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+}  # fmt: skip
+DEEPSEEK_V4_FLASH: Config = DEEPSEEK_V4_PRO | {
+    "num_hidden_layers": 43, "hidden_size": 4096, "num_attention_heads": 64, "q_lora_rank": 1024, "o_groups": 8,
+    "compress_ratios": [0, 0, *[4, 128] * 20, 4, 0], "index_topk": 512, "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+}  # fmt: skip
+KIMI_K3: Config = {
+    "model_type": "kimi_k3",
+    "text_config": {
+        "model_type": "kimi_linear", "num_hidden_layers": 93, "hidden_size": 7168, "num_attention_heads": 96,
+        "num_key_value_heads": 96, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64, "v_head_dim": 128, "mla_use_output_gate": True, "intermediate_size": 33792,
+        "moe_intermediate_size": 3072, "routed_expert_hidden_size": 3584, "num_experts": 896,
+        "num_experts_per_token": 16, "num_shared_experts": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+        "linear_attn_config": {
+            "full_attn_layers": [*range(4, 93, 4), 93], "num_heads": 96, "head_dim": 128, "use_full_rank_gate": True,
+        },
+        "vocab_size": 163840, "max_position_embeddings": 1048576, "tie_word_embeddings": False,
+    },
+}  # fmt: skip
+MINIMAX_M3: Config = {
+    "model_type": "minimax_m3", "num_hidden_layers": 60, "hidden_size": 6144, "num_attention_heads": 64,
+    "num_key_value_heads": 4, "head_dim": 128, "dense_intermediate_size": 12288, "intermediate_size": 3072,
+    "moe_intermediate_size": 3072, "moe_layer_freq": [0] * 3 + [1] * 57, "num_local_experts": 128,
+    "num_experts_per_tok": 4, "n_shared_experts": 1, "shared_intermediate_size": 3072, "vocab_size": 200064,
+    "sparse_attention_config": {
+        "use_sparse_attention": True, "sparse_num_index_heads": 4, "sparse_index_dim": 128, "sparse_block_size": 128,
+        "sparse_topk_blocks": 16, "sparse_attention_freq": [0] * 3 + [1] * 57,
+    },
+    "max_position_embeddings": 1048576, "tie_word_embeddings": False,
+}  # fmt: skip
+GLM_53_FLASH: Config = {
+    "model_type": "glm5_next", "vision_config": {"hidden_size": 1024},
+    "text_config": {
+        "model_type": "glm5_next_text", "num_hidden_layers": 45, "hidden_size": 4096, "num_attention_heads": 64,
+        "num_key_value_heads": 64, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 0,
+        "qk_nope_head_dim": 256, "v_head_dim": 256, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 32,
+        "index_kpool": 4, "intermediate_size": 12288, "moe_intermediate_size": 2048, "n_routed_experts": 288,
+        "n_shared_experts": 1, "num_experts_per_tok": 8, "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 42,
+        "layer_types": [*["linear_attention"] * 3, "deepseek_sparse_attention"] * 11 + ["linear_attention"],
+        "indexer_types": ["full"] * 45, "linear_attn_config": {"head_dim": 128, "num_heads": 64},
+        "num_nextn_predict_layers": 1, "vocab_size": 154880, "max_position_embeddings": 1048576,
+        "tie_word_embeddings": False,
+    },
+}  # fmt: skip
+QWEN_38: Config = {
+    "model_type": "qwen3_5_moe", "num_hidden_layers": 92, "full_attention_interval": 4, "hidden_size": 8192,
+    "num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 256, "attn_output_gate": True,
+    "linear_num_value_heads": 128, "linear_num_key_heads": 16, "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128, "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 2048,
+    "shared_expert_intermediate_size": 2048, "vocab_size": 248320, "max_position_embeddings": 262144,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+NEMOTRON_SUPER: Config = {
+    "model_type": "nemotron_h", "num_hidden_layers": 88, "hidden_size": 4096, "head_dim": 128,
+    "num_attention_heads": 32, "num_key_value_heads": 2, "mamba_num_heads": 128, "mamba_head_dim": 64,
+    "ssm_state_size": 128, "n_groups": 8, "moe_intermediate_size": 2688, "moe_latent_size": 1024,
+    "moe_shared_expert_intermediate_size": 5376, "n_routed_experts": 512, "num_experts_per_tok": 22,
+    "mlp_hidden_act": "relu2", "vocab_size": 131072, "max_position_embeddings": 262144, "tie_word_embeddings": False,
+    "hybrid_override_pattern": "MEMEMEM*" + "EMEMEMEM*" * 2 + "EMEMEMEMEM*" * 4 + "EMEMEMEM*EMEMEMEME",
+}  # fmt: skip
+NEMOTRON_ULTRA: Config = NEMOTRON_SUPER | {
+    "hidden_size": 8192, "num_attention_heads": 64, "mamba_num_heads": 256, "moe_intermediate_size": 5120,
+    "moe_latent_size": 2048, "moe_shared_expert_intermediate_size": 10240,
+    "hybrid_override_pattern": "MEMEMEM*" + "EMEMEM*EMEMEMEM*EMEMEMEM*" * 3 + "EMEMEM*EMEMEMEM*EMEMEMEME",
+}  # fmt: skip
 PUBLISHED = {
     "Llama-3.1-8B": Published(LLAMA_8B, 8.03, 8.03),
     "Mixtral-8x7B-v0.1": Published(MIXTRAL, 46.7, 12.9),
@@ -103,4 +181,11 @@ PUBLISHED = {
     "Qwen3-Next-80B-A3B-Instruct": Published(QWEN3_NEXT, 80.0, 3.0),
     "NVIDIA-Nemotron-3-Nano-30B-A3B": Published(NEMOTRON_NANO, 31.6, 3.6),
     "Llama-4-Scout-17B-16E-Instruct": Published(LLAMA_4_SCOUT, 109.0, 17.0),
+    "DeepSeek-V4-Pro": Published(DEEPSEEK_V4_PRO, 1600.0, 49.0),
+    "DeepSeek-V4-Flash": Published(DEEPSEEK_V4_FLASH, 284.0, 13.0),
+    "Kimi-K3": Published(KIMI_K3, 2800.0, None),
+    "MiniMax-M3": Published(MINIMAX_M3, 428.0, 23.0),
+    "NVIDIA-Nemotron-3-Super-120B-A12B": Published(NEMOTRON_SUPER, 120.0, 12.0),
+    "NVIDIA-Nemotron-3-Ultra-550B-A55B": Published(NEMOTRON_ULTRA, 550.0, 55.0),
+    "Qwen3.8-2.4T-A95B": Published(QWEN_38, 2400.0, 95.0),
 }

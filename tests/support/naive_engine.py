@@ -100,7 +100,7 @@ class Naive:
 
     def held_bytes(self, request: Request, more: int = 0) -> float:
         t = self.times
-        window = t.kv_window_bytes_per_token * min(request.prompt + request.output, t.window_tokens)
+        window = t.kv_window_bytes_per_token * min(request.prompt + request.output, t.kv_window_tokens)
         return window + (request.computed - request.owned * self.block_tokens + more) * t.kv_bytes_per_token
 
     def fits(self, replica: Replica, request: Request, new: int, found: tuple[int, ...] = ()) -> bool:

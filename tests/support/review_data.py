@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import planner
 from planner.case.case import Case, Workload
-from planner.review.review import review_fleet
+from planner.review.quarter import review_fleet
 from planner.review.review_file import read_review
 
 MONDAY = datetime(2026, 8, 31)

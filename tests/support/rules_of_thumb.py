@@ -19,7 +19,7 @@ from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes
 from planner.plan.plan import Plan
 from planner.studies.break_even import break_even
-from planner.studies.providers import providers
+from planner.studies.study import providers
 from planner.studies.waterfall import waterfall
 from tests.support.economics import groups_needed, tokens_per_month, usd_per_1m_tokens
 from tests.support.places import ROOT

@@ -16,8 +16,18 @@ def in_every_format(document: Document) -> tuple[str, str, str]:
     return as_text(document), as_markdown(document), as_page(document)
 
 
-def plan_text(plan: Plan, seconds: float | None = None, verbose: bool = False, color: bool = False) -> str:
+def plan_text(plan: Plan, seconds: float | None = None, verbose: bool = True, color: bool = False) -> str:
     return as_text(plan_document(plan, verbose=verbose), color, seconds)
+
+
+def unwrapped(text: str) -> str:
+    """On one line, so that sentences can be looked for."""
+    return " ".join(text.split())
+
+
+def first_screen(plan: Plan) -> str:
+    """What a terminal shows unless it is asked for more."""
+    return plan_text(plan, verbose=False)
 
 
 def plan_markdown(plan: Plan) -> str:

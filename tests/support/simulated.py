@@ -30,6 +30,7 @@ def constant_step(seconds: float, sequences: int) -> StepTimes:
         kv_bytes_per_token=1.0,
         kv_window_bytes_per_token=0.0,
         window_tokens=0.0,
+        kv_window_tokens=0.0,
         kv_room_bytes=1e15,
         cached_bytes_per_token=1.0,
     )

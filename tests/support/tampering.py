@@ -12,10 +12,11 @@ from typing import Any
 
 import planner
 from planner.case.case import case_from_json
-from planner.checker import _problems as plan_problems
-from planner.checker import in_words
-from planner.checker.horizon import _problems as horizon_problems
+from planner.checker.figures import in_words
+from planner.checker.horizon import horizon_problems
+from planner.checker.one_block import block_problems
 from planner.checker.remarks import REMARKS
+from planner.plan.saved import has_quarters
 
 Json = dict[str, Any]
 Place = tuple[str | int, ...]
@@ -142,8 +143,7 @@ def tampered(plan: Json, of_a_kind: int | None, skipped: tuple[str, ...] = ()) -
 
 def is_refused(plan: Any) -> bool:
     """Whether the checker says anything; it need not say everything."""
-    horizon = isinstance(plan, dict) and str(plan.get("format")).startswith("fleetplan-horizon/")
-    problems: Callable[[Any], Iterator[str]] = horizon_problems if horizon else plan_problems
+    problems: Callable[[Any], Iterator[str]] = horizon_problems if has_quarters(plan) else block_problems
     return bool(in_words(islice(problems(plan), 1)))
 
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, DEFAULT_INPUT, DEFAULT_VARIATION
 from planner.case.demand.usage import side_text, spread_of
 from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
+from planner.catalog.apis import Tier, api_model, api_named, tier_of_api, tier_of_model
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
+from planner.catalog.sellers import counted_sellers_of
 from planner.io.errors import escaped, input_error, shortened, shown
 from planner.io.formatting import counted
 from planner.logs.lengths import LengthBucket, Lengths, Marginals
@@ -24,7 +26,13 @@ MOST_FOUND = 0.9999
 """share of prompt tokens below which the planner takes a hit rate"""
 DECIDE = "DECIDE"
 """marks what no log can tell"""
-DEFAULT_MODEL, DEFAULT_BASELINE = "llama-3.1-8b", "openai/gpt-4o-mini"
+LIKE: dict[Tier | None, tuple[str, str]] = {
+    "small": ("llama-3.1-8b", "openai/gpt-4o-mini"),
+    "medium": ("qwen3-32b", "openai/gpt-4o"),
+    "large": ("llama-3.3-70b", "openai/gpt-4o"),
+    None: ("llama-3.1-8b", "openai/gpt-4o-mini"),
+}
+"""an open model and an API model by tier, where a log names only the other one; somebody must decide"""
 LEAST_BURSTINESS, FEWEST_IN_PEAK = 0.05, 20.0
 MOST_NAME = 80
 """characters that a demand file takes"""
@@ -46,7 +54,7 @@ def token_lines(lengths: Lengths | Marginals | None) -> list[str]:
     for key, name in (("input", "prompt"), ("output", "output")):
         side = getattr(lengths, name) if lengths is not None else None
         if side is None:
-            lines.append(f"      # {key}: {DECIDE}: the log does not say; the default is taken")
+            lines.append(f"      # {key}: {DECIDE}: the log does not say; this is the default")
         else:
             s, basis = spread_of(side, name)
             basis = basis if side.percentiles else f"{DECIDE}: {basis}"
@@ -90,7 +98,7 @@ def caching_lines(w: Workload, curve: ReuseCurve | None) -> list[str]:
         how = f"{use.hits:,.0f} of {use.requests:,.0f} requests had some, {tokens:,.0f} tokens each"
     else:
         tokens = use.prompt_tokens / use.requests
-        how = "totals only: which requests had them is not known"
+        how = "totals only; the log does not show which requests had them"
     prefix, rate = _prefix(_prompts(w.traffic.lengths), share, tokens)
     note = f"{share:.1%} of prompt tokens were cached, with the caches and the router of the logged fleet; {how}"
     figures = f"shared_prefix_tokens: {prefix}, prefix_hit_rate: {_percent(rate)}"
@@ -159,13 +167,20 @@ def demand_text(measured: Measured, name: str) -> str:
     check_name(name)
     names = _names(measured, name)
     lines = [*_head(measured), "workloads:"]
-    for workload, title in zip(measured.workloads, names, strict=True):
-        lines += _workload(workload, title, measured)
+    used = [_used(workload) for workload in measured.workloads]
+    most = used[max(range(len(used)), key=lambda k: measured.workloads[k].traffic.total)]
+    for workload, title, its in zip(measured.workloads, names, used, strict=True):
+        lines += _workload(workload, title, measured, its)
+        if its.baseline != most.baseline:
+            lines.append(f"    baseline: {its.baseline}   # {its.why_baseline}")
+    guessed = [key for key in ("models", "baseline") if any(key in its.guessed for its in used)]
     lines += [
         "",
         f"menu: {{providers: [aws], regions: [us-east-1]}}   # {DECIDE}: where you may rent",
-        f"baseline: {DEFAULT_BASELINE}   # {DECIDE}: the API model to compare with",
+        f"baseline: {most.baseline}   # {most.why_baseline}",
     ]
+    if guessed:
+        lines.append(f"decide: [{', '.join(guessed)}]   # guessed above: check them, then remove this line")
     if measured.dated:
         lines.append(f"time_zone: {measured.options.zone}   # of the hours above")
     return "\n".join(lines) + "\n"
@@ -175,7 +190,7 @@ def check_name(name: str) -> None:
     """Refuse a name of a workload that no demand file may have."""
     if not name.strip() or len(name) > MOST_NAME or name != escaped(name):
         remedy = f"Write one line of 1 to {MOST_NAME} characters"
-        raise input_error("--name", f"{shown(shortened(name, 60))} is no name of a workload", remedy)
+        raise input_error("--name", f"{shown(shortened(name, 60))} cannot be the name of a workload", remedy)
 
 
 def _names(measured: Measured, name: str) -> list[str]:
@@ -202,14 +217,14 @@ def _head(measured: Measured) -> list[str]:
         f"Lines with {DECIDE} are defaults that no log can tell: models, objectives, where to rent.",
     ]
     if not measured.dated:
-        lines.insert(2, "The log has no dates: it is taken to begin on a Monday at 0h.")
+        lines.insert(2, "The log has no dates: it is assumed to begin on a Monday at 0h.")
     return [comment(line) for line in lines] + [""]
 
 
-def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
+def _workload(w: Workload, title: str, measured: Measured, used: Used) -> list[str]:
     t = w.traffic
     name = json.dumps(title, ensure_ascii=False)
-    lines = [f"  - name: {name}", *_models(w), "    forecast:"]
+    lines = [f"  - name: {name}", f"    models: [{used.model}]   # {used.why_model}", "    forecast:"]
     rate = t.total / max(1.0, t.span_s)
     volume = f"{counted(t.total, 'request')} in {_span(t.span_s)}, {_number(rate)} a second on average"
     lines.append(comment(volume, " " * 6))
@@ -221,27 +236,72 @@ def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
     lines.append(f"      variation: {100 * variation.share:.1f}%   # {variation.basis}")
     lines.append(f"      burstiness: {_burstiness(w)}")
     lines += ["    tokens:", *token_lines(t.lengths)]
-    lines.append(f"    slo: {{ttft_p95: 2s, tpot_p95: 50ms}}   # {DECIDE}: what your users were promised")
+    lines.append(
+        f"    # slo: {{ttft_p95: 2s, tpot_p95: 50ms}}   # {DECIDE}: what you promised your users; assumed if left out"
+    )
     lines += caching_lines(w, measured.reuse if len(measured.workloads) == 1 else None)
     if title == "batch":
         lines.append(f"    # deadline: 24h   # {DECIDE}: batch work that may wait")
     return lines
 
 
-def _models(w: Workload) -> list[str]:
-    """The catalog's name of the model most used, or a default."""
+@dataclass(frozen=True)
+class Used:
+    """The models to plan with and to compare with, as far as a log names them."""
+
+    model: str
+    why_model: str
+    baseline: str
+    why_baseline: str
+    guessed: tuple[str, ...]
+
+
+def _used(w: Workload) -> Used:
+    """The catalog's name of the model most used, or one of the tier of the API that was; and the other way round."""
     models = shipped_catalog().models
     seen = [(name, n) for name, n in w.traffic.models if name]
     total = max(1.0, w.traffic.total)
     parts = ", ".join(f"{shown(name)} {n / total:.0%}" for name, n in seen[:3])
-    known = next(((find_model(name, models), n) for name, n in seen if find_model(name, models)), None)
+    known = next(((key, n) for name, n in seen if (key := find_model(name, models))), None)
+    api = next((api for name, _ in seen if not find_model(name, models) and (api := api_named(name))), None)
     if known is None:
+        tier = tier_of_api(api) if api else None
+        model, baseline = LIKE[tier]
         why = f"the log names {parts}, which the catalog does not host" if seen else "the log names no model"
-        return [f"    models: [{DEFAULT_MODEL}]   # {DECIDE}: {why}"]
-    if known[1] >= 0.999 * total:
-        return [f"    models: [{known[0]}]   # from the log"]
-    hint = "" if w.traffic.name and len(seen) == 1 else "; --by model splits it"
-    return [f"    models: [{known[0]}]   # {DECIDE}: the log mixes {parts}{hint}"]
+        why = f"{why}; this is an open model of the same tier ({tier})" if tier else why
+        if api is None:
+            return Used(
+                model, f"{DECIDE}: {why}", baseline, f"{DECIDE}: the API model to compare with", ("models", "baseline")
+            )
+        return Used(model, f"{DECIDE}: {why}", api, f"of the log{_in_words(tier)}", ("models",))
+    model, n = known
+    guessed: tuple[str, ...] = ()
+    why = "from the log"
+    if n < 0.999 * total:
+        hint = "" if w.traffic.name and len(seen) == 1 else "; --by model splits it"
+        why, guessed = f"{DECIDE}: the log mixes {parts}{hint}", ("models",)
+    tier = tier_of_model(models[model])
+    why = f"{why}{_in_words(tier)}"
+    if api is not None:
+        return Used(model, why, api, f"of the log{_in_words(tier_of_api(api))}", guessed)
+    seller = _seller(model)
+    if seller is not None:
+        return Used(model, why, seller, f"the cheapest known seller of {model}, the model of the log", guessed)
+    return Used(model, why, LIKE[tier][1], f"{DECIDE}: an API model of the same tier ({tier})", (*guessed, "baseline"))
+
+
+def _in_words(tier: Tier | None) -> str:
+    return f", a {tier} model" if tier else ""
+
+
+def _seller(model: str) -> str | None:
+    """Who of the known sellers asks least for a token in and one out."""
+
+    def usd(name: str) -> float:
+        prices = api_model(name)
+        return prices.usd(1.0, 0.0, 1.0) if prices else math.inf
+
+    return min(counted_sellers_of([(model, shipped_catalog().models[model])]), key=lambda x: (usd(x), x), default=None)
 
 
 def _rates(w: Workload) -> list[str]:
@@ -250,7 +310,8 @@ def _rates(w: Workload) -> list[str]:
         per_day = _number(24 * r.weekday[0])
         return [
             f"      requests_per_day: {per_day}   # {DECIDE}: the log is too short for hours of the day, its mean rate",
-            f"      shape: flat                  # {DECIDE}: is taken for all of them",
+            f"      shape: flat                  # {DECIDE}: is used for all of them",
+            f"      log_days: {_number(r.days)}",
         ]
     lines = [
         comment(f"requests per hour, means of the last {r.latest_days:.3g} days of known hours", " " * 6),
@@ -261,7 +322,11 @@ def _rates(w: Workload) -> list[str]:
         for start in (0, 12):
             part = ", ".join(_number(x) for x in values[start : start + 12])
             lines.append(f"        {part},{f'   # {kind}' if start == 0 else ''}")
-    return [*lines, "      ]"]
+    return [
+        *lines,
+        "      ]",
+        f"      log_days: {_number(r.days)}   # fewer than 28 are not enough to sign commitments on",
+    ]
 
 
 def variation_of(w: Workload) -> Variation:

@@ -53,17 +53,17 @@ HeldAs = Literal[
 
 
 class HoldingSpec(Strict):
-    """Instances that are there already: signed for, reserved, or owned."""
+    """Instances that you already have: signed for, reserved, or owned."""
 
     offer: str = Field(min_length=1, examples=["aws/p5.48xlarge"])
     """An instance on the menu, as provider/instance or provider/instance@region."""
     purchase: HeldAs
-    """The commitment as it was signed, capacity-reservation, or owned (leased boxes too)."""
+    """The kind of commitment, capacity-reservation, or owned (leased boxes too)."""
     instances: PositiveWhole = Field(examples=[2])
     price: UsdPerHour = Field(examples=["$30/h"])
-    """For one instance: as signed, a payment up front spread over the term; of an owned one, what running it costs."""
+    """Price of one instance: as signed, an upfront payment spread over the term; if owned, what running it costs."""
     from_day: date | None = Field(default=None, alias="from", examples=["2026-04-01"])
-    """The first day it is there; by default it is there already."""
+    """The first day it is available; by default it already is."""
     until: date | None = Field(default=None, examples=["2027-06-30"])
     """Its last day. An owned instance may go without."""
 
@@ -85,7 +85,7 @@ class StepSpec(Strict):
     from_day: date = Field(alias="from", examples=["2027-04-01"])
     """The month it begins with; a day within a month counts from the month's start."""
     times: PositiveCount = Field(examples=[1.5])
-    """What the rate is multiplied by from then on."""
+    """The factor by which the rate is multiplied from then on."""
 
     @model_validator(mode="after")
     def _within_reason(self) -> StepSpec:
@@ -95,7 +95,7 @@ class StepSpec(Strict):
 
 
 class ScenarioSpec(Strict):
-    """One way that demand may go."""
+    """One way that demand may develop."""
 
     name: str = Field(min_length=1, max_length=40, pattern=r"^\S(.*\S)?$", examples=["high"])
     probability: Fraction = Field(examples=["30%"])
@@ -104,7 +104,7 @@ class ScenarioSpec(Strict):
     """What differs from the file, by path as in `what-if --set`: the volume of demand over the whole horizon; prices,
     objectives, lengths, menu and policy after the first quarter, which is the same in all scenarios."""
     from_day: date | None = Field(default=None, alias="from", examples=["2027-07-01"])
-    """When changes begin that are none of volume: the first day of a quarter, by default of the second."""
+    """When changes other than of volume begin: the first day of a quarter, by default the second."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> ScenarioSpec:
@@ -114,7 +114,7 @@ class ScenarioSpec(Strict):
 
 
 class WeightsSpec(Strict):
-    """How likely the percentiles of a forecast are taken to be."""
+    """The probabilities given to the percentiles of a forecast."""
 
     p10: Fraction = Field(default=0.3, examples=["30%"])
     p50: Fraction = Field(default=0.4, examples=["40%"])
@@ -155,7 +155,7 @@ class UnusedSpec(Strict):
     """What commitments of more than a year are worth after the horizon."""
 
     worth: Fraction = Field(examples=["50%"])
-    """Share of the price of what is left of the term; terms up to a year are worth all of it."""
+    """Share of its price that the rest of the term is worth; terms of up to a year are worth all of it."""
 
 
 def _kind(scenarios: Any) -> str:

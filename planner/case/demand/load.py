@@ -23,6 +23,8 @@ from planner.catalog import apis as api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.names import unknown_model
 from planner.catalog.profile import Profile
+from planner.catalog.scarcity import by_the_hour
+from planner.catalog.sellers import SAME_MODEL, counted_sellers_of
 from planner.io.errors import InputError, close_match, did_you_mean, shown
 from planner.io.errors import Path as Keys
 from planner.io.named_files import NamedFiles
@@ -55,6 +57,16 @@ def case_from_text(text: str, file: str = "<text>") -> Case:
 def case_of_document(document: Document, default_name: str, files: NamedFiles) -> Case:
     """Load a case from a document that was read already, and may have been changed since."""
     return _Loader(document, default_name, files).case()
+
+
+def check_decided(case: Case) -> None:
+    """Refuse to plan on what was guessed from a log and not looked at since."""
+    document = case.origin.document
+    guessed = _mapping(document.data).get("decide")
+    if guessed:
+        message = f"{' and '.join(guessed)} were guessed from a log"
+        remedy = "Check these lines (they are marked DECIDE), then remove this key; or plan with --accept-guesses"
+        raise InputError([document.diagnostic(("decide",), message, remedy, at_key=True)])
 
 
 class _Loader:
@@ -112,7 +124,9 @@ class _Loader:
         names = frozenset(w.name for w in spec.workloads)
         reader = WorkloadReader(around, self.files, self.notes, names, zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
-        menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
+        named = tuple(name for name in spec.menu.apis or () if name != SAME_MODEL)
+        same_model = self._sellers(spec, workloads, catalog, apis)
+        menu_apis = (*named, *same_model) if spec.menu.apis is not None else (baseline,)
         limits = limits_of(spec, catalog, workloads, offers, apis, self.notes)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.notes)
@@ -132,7 +146,7 @@ class _Loader:
         future = future_fields(spec, catalog, offers, limits, scenarios, self.notes)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
-            self.notes.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
+            self.notes.complain(("time_zone",), message, "Write one such as Europe/Berlin or UTC")
         if self.notes.mistakes:
             raise InputError(self.notes.mistakes)
         case = Case(
@@ -148,6 +162,7 @@ class _Loader:
             engine=_admitting(catalog.engines[engine], spec.menu.max_requests_in_flight),
             apis=apis,
             menu_apis=menu_apis,
+            same_model_apis=same_model or None,
             baseline=baseline,
             compare_with=tuple(dict.fromkeys(spec.compare_with)) or None,
             profiles=self._profiles(spec, catalog),
@@ -155,6 +170,7 @@ class _Loader:
             cache_costs=cache_costs,
             tenancy=tenancy,
             start=start,
+            autoscaler=None if spec.policy.autoscaler is None else spec.policy.autoscaler.controller(),
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.notes.assumptions),
             time_zone=spec.time_zone,
@@ -166,6 +182,8 @@ class _Loader:
 
     def _menu_assumptions(self, spec: DemandFile, purchase: tuple[str, ...], offers: dict[str, Offer]) -> None:
         menu = spec.menu
+        if spec.decide:
+            self.notes.assume("decide", " and ".join(spec.decide), "guessed by 'fleetplan demand', and accepted")
         if menu.regions is None:
             places = sorted({(o.provider, o.region) for o in offers.values()})
             several = [p for p, n in Counter(p for p, _ in places).items() if n > 1]
@@ -175,7 +193,9 @@ class _Loader:
                 self.notes.assume("menu.regions", ", ".join(open_to), why)
         if menu.purchase is None:
             self.notes.assume(
-                "menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them"
+                "menu.purchase",
+                ", ".join(purchase),
+                "commitments outlast the quarter, so they are used only if you list them",
             )
         if menu.gpus is None:
             self.notes.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
@@ -211,9 +231,34 @@ class _Loader:
             for name, keys in matched_prices.items():
                 if key in keys:
                     chosen[key] = repriced(chosen[key], spec.prices[name], self.document.file)
+        chosen = self._available(spec, chosen)
         if not chosen and not self.notes.mistakes:
             self.notes.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
+
+    def _available(self, spec: DemandFile, offers: dict[str, Offer]) -> dict[str, Offer]:
+        """Offers with how many of them can be had, where the file says so."""
+        available: dict[str, int] = {}
+        if isinstance(spec.availability, str):
+            available = {key: most for key, offer in offers.items() if (most := by_the_hour(offer)) is not None}
+            boxes = sorted({f"{most} x {offers[key].gpus} {offers[key].gpu}" for key, most in available.items()})
+            if boxes:
+                self.notes.assume(
+                    "availability",
+                    ", ".join(boxes),
+                    "of each instance; a judgement, since clouds do not publish their stock",
+                )
+        else:
+            for name, most in spec.availability.items():
+                keys = offers_called(name, offers)
+                if not keys:
+                    message = f"no instance on the menu is called {shown(name, 60)}"
+                    self.notes.complain(("availability", name), message, did_you_mean(name, offers))
+                available |= dict.fromkeys(keys, most)
+        return {
+            key: offer.model_copy(update={"available": available[key]}) if key in available else offer
+            for key, offer in offers.items()
+        }
 
     def _upfront_prices(self, purchase: tuple[str, ...], offers: dict[str, Offer]) -> None:
         """Complain where the menu lists a payment up front that no instance on it has a price for."""
@@ -245,7 +290,8 @@ class _Loader:
         self._names(_list(menu.get("gpus")), catalog.gpus, "GPU", ("menu", "gpus"))
         self._names(_list(menu.get("quantizations")), catalog.quantizations, "quantization", ("menu", "quantizations"))
         wanted: list[tuple[Keys, Any]] = [(("baseline",), data.get("baseline"))]
-        wanted += [(("menu", "apis", k), name) for k, name in enumerate(_list(menu.get("apis")))]
+        listed = enumerate(_list(menu.get("apis")))
+        wanted += [(("menu", "apis", k), name) for k, name in listed if name != SAME_MODEL]
         for path, name in wanted:
             if isinstance(name, str):
                 self._api(path, name, catalog)
@@ -278,13 +324,14 @@ class _Loader:
         given = self._names(spec.menu.quantizations, catalog.quantizations, "quantization", ("menu", "quantizations"))
         if spec.menu.quantizations is None:
             given = tuple(name for name, scheme in catalog.quantizations.items() if scheme.by_default)
-            self.notes.assume("menu.quantizations", ", ".join(given), "none were named; the quality limit decides")
+            self.notes.assume("menu.quantizations", ", ".join(given), "none was named, so the quality limit decides")
         return given
 
     def _apis(self, spec: DemandFile, catalog: Catalog) -> dict[str, ApiModel]:
         apis: dict[str, ApiModel] = {}
         wanted: list[tuple[Keys, str]] = [(("baseline",), spec.baseline)]
-        wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
+        named = ((k, name) for k, name in enumerate(spec.menu.apis or ()) if name != SAME_MODEL)
+        wanted += [(("menu", "apis", k), name) for k, name in named]
         wanted += [(("compare_with", k), name) for k, name in enumerate(spec.compare_with)]
         wanted += [(("workloads", k, "baseline"), w.baseline) for k, w in enumerate(spec.workloads) if w.baseline]
         for path, name in wanted:
@@ -292,6 +339,26 @@ class _Loader:
             if entry is not None:
                 apis[name] = entry
         return apis
+
+    def _sellers(
+        self, spec: DemandFile, workloads: tuple[Workload, ...], catalog: Catalog, apis: dict[str, ApiModel]
+    ) -> tuple[str, ...]:
+        """Known sellers of the workloads' models, where the menu asks for them; their prices are added to `apis`."""
+        if spec.menu.apis is None or SAME_MODEL not in spec.menu.apis:
+            return ()
+        models = dict.fromkeys(c.model for w in workloads for c in w.models)
+        found = [
+            name for name in counted_sellers_of((m, catalog.models[m]) for m in models) if name not in spec.menu.apis
+        ]
+        for name in found:
+            prices = api_prices.api_model(name)
+            assert prices is not None, name
+            apis.setdefault(name, prices)
+        who = ", ".join(found) or "no known seller offers a model of these workloads"
+        self.notes.assume(
+            "menu.apis", who, "known sellers of the same models; workloads that list other models are not sent to them"
+        )
+        return tuple(found)
 
     def _api(self, path: Keys, name: str, catalog: Catalog) -> ApiModel | None:
         entry = catalog.apis.get(name) or api_prices.api_model(name)

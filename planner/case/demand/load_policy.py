@@ -7,14 +7,16 @@ from functools import cache
 from planner.case.case import LEAST_REQUESTS, CacheCosts, ColdStart, Limits, Tenancy, Workload
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
-from planner.case.demand.schema import DemandFile, PolicySpec
+from planner.case.demand.schema import DemandFile, PolicySpec, StartupSpec
+from planner.case.start_up import known_parts, start_facts
 from planner.case.vendors import VENDOR_KINDS, Vendor, vendors_of_api, vendors_of_offer
+from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, names_of, shipped_entries
+from planner.catalog.names import sells
 from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism
 from planner.io.errors import did_you_mean, shown
 
 DEFAULT_MIN_REPLICAS = 2
-DEFAULT_STARTUP_S = 300.0
 WEIGHTS_GB_PER_S = 1.0
 SPOT_WITHIN_S = 600.0
 DEFAULT_MAX_SHARE, DEFAULT_CORRELATION, DEFAULT_ADAPTERS = 0.6, 0.3, 64
@@ -51,17 +53,23 @@ def limits_of(
             message = f"no instance on the menu is called {shown(name, 60)}"
             notes.complain(("policy", "max_instances", name), message, did_you_mean(name, offers))
         max_instances |= dict.fromkeys(keys, most)
+    for key, offer in offers.items():
+        if offer.available is not None:
+            most = offer.available + _held(spec, key, offers)
+            max_instances[key] = min(most, max_instances.get(key, most))
     if policy.min_replicas is None:
-        notes.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+        notes.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "with a single replica, a failure is an outage")
     min_replicas = policy.min_replicas or DEFAULT_MIN_REPLICAS
     spread = min_replicas > 1 and policy.spread is not False
     if spread and policy.spread is None and any(offer.gpus > 1 for offer in offers.values()):
-        notes.assume("policy.spread", "true", "replicas that all stand on one instance fail together")
+        notes.assume("policy.spread", "true", "replicas that all run on one instance fail together")
     if policy.routing is None:
         why = "each request goes to the replica with the fewest in flight, as vLLM's router, llm-d and Envoy can do"
         if any(w.caching.prefix_reuse is not None for w in spec.workloads):
-            why += "; it finds prefixes by chance only: write prefix-aware if your gateway knows where they are"
+            why += "; it finds prefixes only by chance: write prefix-aware if your gateway knows where they are"
         notes.assume("policy.routing", LEAST_REQUESTS, why)
+    if "smaller_apis" not in policy.model_fields_set and (kept_out := _smaller_apis(spec, catalog, workloads)):
+        notes.assume("policy.smaller_apis", "forbidden", f"{kept_out}; 'policy: {{smaller_apis: allowed}}' lets it in")
     return Limits(
         budget_usd_per_month=policy.budget_usd_per_month,
         max_gpus=max_gpus,
@@ -74,7 +82,9 @@ def limits_of(
         parallelism=_parallelism(spec, catalog, workloads),
         routing=policy.routing or LEAST_REQUESTS,
         hours_kept_frac=policy.hours_kept,
-        unproven_forbidden=True if policy.unproven == "forbidden" else None,
+        simpler_within_frac=policy.simpler_within,
+        choose_simplest=True if policy.choose == "simplest" else None,
+        unproven_forbidden=None if policy.unproven is None else policy.unproven == "forbidden",
         smaller_apis_forbidden=True if policy.smaller_apis == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, notes),
@@ -83,6 +93,24 @@ def limits_of(
         vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, notes),
         new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
+
+
+def _held(spec: DemandFile, key: str, offers: dict[str, Offer]) -> int:
+    """Instances of an offer that are there at some time of the plan."""
+    return sum(holding.instances for holding in spec.have if key in offers_called(holding.offer, offers))
+
+
+def _smaller_apis(spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, ...]) -> str:
+    """The first API of the menu, and its workload, that sells a model of a lower tier than the one listed first."""
+    menu = (spec.baseline,) if spec.menu.apis is None else spec.menu.apis
+    for w in workloads if workloads and all(w.models for w in workloads) else ():
+        first = w.models[0].model
+        tier = tier_of_model(catalog.models[first])
+        for api in menu if w.api_allowed else ():
+            listed = any(sells(api, c.model, catalog.models[c.model]) for c in w.models)
+            if is_below(tier_of_api(api), tier) and not listed:
+                return f"{api} is a {tier_of_api(api)} model, {first} of {w.name} a {tier} one"
+    return ""
 
 
 def _parallelism(spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, ...]) -> tuple[Parallelism, ...] | None:
@@ -101,8 +129,8 @@ def _vendor_caps(
     known = sorted({*VENDOR_KINDS, *(alias for names in named.values() for alias in names)})
     for name in given:
         if name not in known:
-            message = f"nobody on the menu is called {shown(name, 60)}"
-            remedy = did_you_mean(name, known) or f"There are {', '.join(known)}"
+            message = f"no vendor on the menu is called {shown(name, 60)}"
+            remedy = did_you_mean(name, known) or f"The menu has {', '.join(known)}"
             notes.complain(("policy", "vendors", "max_usd_per_month", name), message, remedy)
     caps = {}
     for (kind, vendor), names in named.items():
@@ -127,7 +155,7 @@ def _vendor_costs(
     known = sorted({alias for names in named.values() for alias in names})
     for k, name in enumerate(policy.vendors.have):
         if name not in known:
-            message = f"nobody on the menu is called {shown(name, 60)}"
+            message = f"no vendor on the menu is called {shown(name, 60)}"
             notes.complain(("policy", "vendors", "have", k), message, did_you_mean(name, known))
     have, costs = set(policy.vendors.have), dict(policy.vendors.fixed_usd_per_month)
     charged = [vendor for vendor, names in named.items() if costs[vendor[0]] and not names & have]
@@ -137,26 +165,42 @@ def _vendor_costs(
 def engineers_usd_per_month(policy: PolicySpec, notes: Notes) -> float:
     team = policy.engineers
     if team is None:
-        notes.assume("policy.engineers", "none", "no cost of the people who run it is counted")
+        notes.assume("policy.engineers", "none", "the cost of the people who run the fleet is not counted")
         return 0.0
     return team.count * team.usd_per_year / 12
 
 
 def start_of(policy: PolicySpec, purchase: tuple[str, ...], notes: Notes) -> ColdStart:
-    """How long capacity takes to start."""
+    """How long capacity takes to start, part by part."""
+    facts, own = start_facts(), policy.startup or StartupSpec()
+    node_s = own.node if own.node is not None else 0.0 if own.warm_pool else facts["node"].fixed_s
+    image_s = own.image if own.image is not None else 0.0 if own.image_cached else facts["image"].fixed_s
+    if own.sleep:
+        node_s = image_s = 0.0
     if policy.startup is None:
-        why = "from the order of an instance to a machine that can load a model; it is paid for"
-        notes.assume("policy.startup", f"{DEFAULT_STARTUP_S / 60:g} min", why)
-    if "spot" in purchase:
+        why = (
+            f"{node_s / 60:g} min for a node and {image_s / 60:g} for the engine's image, from ordering an instance to "
+            "a machine that can load a model; this time is paid for"
+        )
+        notes.assume("policy.startup", f"{(node_s + image_s) / 60:g} min", why)
+    if own.warm_pool:
+        notes.assume("startup.warm_pool", "$0", "what waiting machines cost is not counted")
+    if own.sleep:
+        notes.assume(
+            "startup.sleep", "$0", "GPUs of sleeping replicas are taken to earn their keep elsewhere meanwhile"
+        )
+    gb_per_s = WEIGHTS_GB_PER_S if own.weights is None else facts[own.weights].rate
+    if "spot" in purchase and own.weights is None:
         why = (
             f"as stored: 16-bit where no quantized checkpoint is known; what takes over {SPOT_WITHIN_S / 60:g} min to "
             "start, machine included, is not run on spot"
         )
         notes.assume("startup.weights", f"{WEIGHTS_GB_PER_S:g} GB/s", why)
     return ColdStart(
-        instance_s=DEFAULT_STARTUP_S if policy.startup is None else policy.startup,
-        weights_gb_per_s=WEIGHTS_GB_PER_S,
+        instance_s=node_s + image_s,
+        weights_gb_per_s=gb_per_s,
         spot_within_s=SPOT_WITHIN_S,
+        parts=known_parts(node_s, image_s, own.compile_cached, own.sleep),
     )
 
 
@@ -166,13 +210,13 @@ def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], notes: Notes
     models = [model for w in workloads if w.sharing for model in {c.model for c in w.models}]
     shares = len(models) > len(set(models))
     if shares and own.max_share is None:
-        why = "no workload may be more of a shared pool's load, so that it cannot starve the others"
+        why = "no workload may exceed this share of a shared pool's load, so that it cannot starve the others"
         notes.assume("policy.tenancy.max_share", f"{DEFAULT_MAX_SHARE:.0%}", why)
     if shares and own.correlation is None:
         why = "between the swings of two workloads around their hourly means"
         notes.assume("policy.tenancy.correlation", f"{DEFAULT_CORRELATION:g}", why)
     if shares and own.adapters_per_replica is None and any(w.adapter_gb for w in workloads if w.sharing):
-        why = "LoRA adapters that one replica serves at most"
+        why = "the most LoRA adapters that one replica serves"
         notes.assume("policy.tenancy.adapters_per_replica", str(DEFAULT_ADAPTERS), why)
     return Tenancy(
         max_share_frac=DEFAULT_MAX_SHARE if own.max_share is None else own.max_share,

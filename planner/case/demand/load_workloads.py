@@ -16,7 +16,7 @@ from planner.case.demand.schema import MenuSpec
 from planner.case.demand.usage import Hours, LoggedHours, by_hour, spread_of, usage_hours
 from planner.case.demand.workload_schema import Caching, Shed, Spread, WorkloadSpec
 from planner.case.length_buckets import Lengths, buckets_from, given_lengths, must_hold, spread_lengths
-from planner.catalog.entries import CHAT, DEFAULT_BENCHMARK, ApiModel, Catalog, Offer, find, traffic_kinds
+from planner.catalog.entries import BATCH, CHAT, DEFAULT_BENCHMARK, ApiModel, Catalog, Offer, find, traffic_kinds
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path, did_you_mean
 from planner.io.named_files import NamedFiles
@@ -37,14 +37,14 @@ DEFAULT_BURSTINESS = traffic_kinds()[CHAT].burstiness
 MOST_KNOWN_BURSTINESS = max(kind.burstiness for kind in traffic_kinds().values())
 TIGHT_TTFT_S = 1.0
 """targets up to which bursts matter more than anything else"""
-DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
-WAITING_TPOT_S = 1.0
-"""of work with a deadline: so slow that it never binds"""
+DEFAULT_PERCENTILE = 0.95
+SHORT_ANSWER, LONG_ANSWER, LONG_PROMPT, MOST_IS_CACHED = 16.0, 2_000.0, 10_000.0, 0.5
+"""mean tokens, and share of the prompt, by which the kind of a workload is guessed"""
 DEFAULT_MAX_LOSS = 0.02
 DEFAULT_INPUT = LengthSpread(p50=1020.0, p95=2316.0)
 DEFAULT_OUTPUT = LengthSpread(p50=129.0, p95=660.0)
 """p50 and the p95 of a log-normal with that median and the mean of the trace: 1,155 and 211 tokens"""
-LOG_NORMAL_MEAN = "of a log-normal through p50 and p95, which may be off by a quarter"
+LOG_NORMAL_MEAN = "of a log-normal distribution through p50 and p95; it may be off by a quarter"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def levers_of(
     _check_residency(w, ("workloads", k), around, notes)
     menu, caching = around.menu, w.caching
     if caching.prefix_hit_rate and caching.prefix_reuse is None:
-        why = "the hit rate is taken to hold whatever the memory of replicas and the router; a curve ties it to both"
+        why = "the hit rate is assumed not to depend on the replicas' memory or on the router; with a curve it does"
         notes.assume(f"workloads.{w.name}.caching.prefix_reuse", "none", why)
     deadline_h = None if w.deadline is None else w.deadline / 3600
     return {
@@ -113,14 +113,16 @@ def _reuse(caching: Caching, name: str, buckets: tuple[Bucket, ...], mean_rps: f
     spec, key = caching.prefix_reuse, f"workloads.{name}.caching.prefix_reuse"
     assert spec is not None
     if spec.requests_per_s is None:
-        why = "the curve is taken to be measured at the workload's own mean rate; prompts come back after the same time"
+        why = (
+            "the curve is assumed to be measured at the workload's own mean rate; prompts come back after the same time"
+        )
         notes.assume(f"{key}.requests_per_s", f"{mean_rps:.4g}", f"{why}, however many others there are")
     rate = spec.requests_per_s or mean_rps
     tokens = sum(b.share_frac * b.input_tokens for b in buckets)
     points = tuple(ReusePoint(cache_tokens=float(p.tokens), hit_frac=p.hit_rate) for p in spec.curve)
     reuse = PrefixReuse(points=points, tokens_per_s=max(rate * tokens, 1e-9))
     kept = reuse.found_frac(API_KEEPS_S * reuse.tokens_per_s)
-    why = "API bills count no reuse beyond it, as a provider sees only what it is sent; one that is sent everything"
+    why = "API bills count no reuse beyond it, since a provider sees only what it is sent; one that is sent everything"
     why = f"{why} and keeps prompts for {API_KEEPS_S / 60:g} min would find about {kept:.0%} of prompt tokens"
     notes.assume(f"{key}, on APIs", "the shared prefix", why)
     return reuse
@@ -130,7 +132,7 @@ def _wait_h(w: WorkloadSpec, deadline_h: float | None, notes: Notes) -> float | 
     """Hours that work may move; a plan repeats its days, so they hold no longer wait."""
     if deadline_h is None or deadline_h <= LONGEST_WAIT_H:
         return deadline_h
-    why = "a plan is made of days that repeat, so work moves by a day at most"
+    why = "a plan consists of days that repeat, so work moves by a day at most"
     notes.assume(f"workloads.{w.name}.deadline", f"{LONGEST_WAIT_H:g} h", why)
     return LONGEST_WAIT_H
 
@@ -148,14 +150,14 @@ def _check_residency(w: WorkloadSpec, path: Path, around: Surroundings, notes: N
                 wrong = True
         left = [offer for offer in left if given is None or getattr(offer, name) in given]
     if not left and not wrong:
-        message = "leaves no instance of the menu together with 'providers'"
+        message = "together with 'providers', this leaves no instance on the menu"
         notes.complain((*path, "regions"), message, "Widen one of the two")
 
 
 def _api_allowed(w: WorkloadSpec, notes: Notes) -> bool:
     """Data that must stay somewhere does not go to an API unless the user says that it may."""
     if "api" not in w.model_fields_set and (w.regions or w.providers):
-        why = "its data must stay where 'regions' and 'providers' say; write api: allowed if the API is there too"
+        why = "its data must stay within 'regions' and 'providers'; write api: allowed if the API is there too"
         notes.assume(f"workloads.{w.name}.api", "forbidden", why)
         return False
     return w.api != "forbidden"
@@ -172,10 +174,12 @@ def _penalty(
         return None
     usd = sum(b.share_frac * api.usd(b.input_tokens, 0.0, b.output_tokens) for b in buckets)
     if usd <= 0:
-        message = f"cannot be priced: {around.baseline} asks nothing for a request"
+        message = f"cannot be priced: {around.baseline} charges nothing for a request"
         notes.complain(("workloads", k, "shed", "priority"), message, "Write {penalty_per_1k_requests: $5}")
         return None
-    why = f"{factor} times what {around.baseline} asks for its mean request, nothing cached; no part of any cost"
+    why = (
+        f"{factor} times what {around.baseline} charges for its mean request with nothing cached; not part of any cost"
+    )
     notes.assume(f"workloads.{name}.shed.priority", f"${1000 * factor * usd:.4g} per 1k requests", why)
     return factor * usd
 
@@ -204,7 +208,9 @@ class WorkloadReader:
         if w.quality is None:
             self.notes.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
         if w.spot is None:
-            self.notes.assume(f"{key}.spot.critical_share", "100%", "all requests are taken to be critical, so no spot")
+            self.notes.assume(
+                f"{key}.spot.critical_share", "100%", "all requests are assumed to be critical, so spot is not used"
+            )
         rate_cv = w.forecast.variation
         if rate_cv is None:
             rate_cv = hours.variation if hours.variation is not None else DEFAULT_VARIATION
@@ -219,7 +225,8 @@ class WorkloadReader:
         lengths = self._admitted(w, path, key, self._lengths(w, key, hours.lengths), models)
         buckets, limit = lengths.buckets, lengths.length_limit
         admitted = 1 - (limit.refused_frac if limit else 0.0)
-        ttft = self._objective(w, "ttft", key)
+        kind = self._kind(w, buckets, key)
+        ttft = self._objective(w, "ttft", kind, key)
         mean_rps = (5 * sum(hours.weekday_rps) + 2 * sum(hours.weekend_rps)) / HOURS_PER_WEEK
         return Workload(
             name=w.name,
@@ -227,12 +234,13 @@ class WorkloadReader:
             weekday_rps=hours.weekday_rps,
             weekend_rps=hours.weekend_rps,
             growth_per_month_frac=w.forecast.growth_per_month,
+            log_days=w.forecast.log_days or hours.log_days,
             rate_cv=rate_cv,
-            arrival_scv=self._burstiness(w, key),
+            arrival_scv=self._burstiness(w, kind, key),
             **lengths.fields,
             ttft=ttft,
             ttft_prompt_tokens=_prompt_at(lengths, ttft.percentile, admitted),
-            tpot=self._objective(w, "tpot", key),
+            tpot=self._objective(w, "tpot", kind, key),
             e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
@@ -241,7 +249,32 @@ class WorkloadReader:
             **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.notes),
         )
 
-    def _burstiness(self, w: WorkloadSpec, key: str) -> float:
+    def _kind(self, w: WorkloadSpec, buckets: tuple[Bucket, ...], key: str) -> str:
+        """As given, or guessed; code completion looks like chat by its lengths, so it is never guessed."""
+        if w.kind is not None:
+            return w.kind
+        prompt = sum(b.share_frac * b.input_tokens for b in buckets)
+        answer = sum(b.share_frac * b.output_tokens for b in buckets)
+        if w.deadline is not None:
+            kind, seen = "batch", "it has a deadline"
+        elif answer <= SHORT_ANSWER:
+            kind, seen = "classification", f"answers have {answer:.0f} tokens on average"
+        elif answer >= LONG_ANSWER:
+            kind, seen = "reasoning", f"answers have {answer:,.0f} tokens on average"
+        elif prompt >= LONG_PROMPT and _cached_share(w, buckets, prompt) >= MOST_IS_CACHED:
+            kind, seen = "agent", f"prompts have {prompt:,.0f} tokens on average, most of them cached"
+        else:
+            kind, seen = CHAT, f"answers have {answer:,.0f} tokens on average"
+        objectives = w.slo.given("ttft") and (w.slo.given("tpot") or w.slo.given("e2e"))
+        if w.forecast.burstiness is None or not objectives:
+            why = (
+                f"guessed, because {seen}; it sets the burstiness and objectives that are not given; write 'kind' to "
+                "change it"
+            )
+            self.notes.assume(f"{key}.kind", kind, why)
+        return kind
+
+    def _burstiness(self, w: WorkloadSpec, kind: str, key: str) -> float:
         """As given, or that of the workload's kind of traffic."""
         given, key = w.forecast.burstiness, f"{key}.forecast.burstiness"
         if given is not None:
@@ -250,17 +283,17 @@ class WorkloadReader:
                        "longer windows it counts swings of the rate as bursts: run 'fleetplan demand'")  # fmt: skip
                 self.notes.assume(f"{key}.window", "a minute", why)
             return given
-        kind = traffic_kinds()[w.kind or CHAT]
+        usual = traffic_kinds()[kind]
         if w.kind is None:
             known = f"chat traces show 1.1 to 6, code completion {MOST_KNOWN_BURSTINESS:g}"
             why = f"squared CV of gaps inside a minute; {known}"
         else:
-            why = f"of kind {w.kind}: {kind.source}, as of {kind.date}"
+            why = f"of kind {w.kind}: {usual.source}, as of {usual.date}"
         target = w.slo.given("ttft")
         if w.kind is None and target is not None and target[0] <= TIGHT_TTFT_S:
-            why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
-        self.notes.assume(key, f"{kind.burstiness:g}", why)
-        return kind.burstiness
+            why += "; TTFT IS TIGHT: bursts decide how many replicas it takes, so measure burstiness from a log"
+        self.notes.assume(key, f"{usual.burstiness:g}", why)
+        return usual.burstiness
 
     def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
@@ -294,7 +327,7 @@ class WorkloadReader:
         if hours.logged is not None:
             self.logged[workload] = hours.logged
         for note in hours.notes:
-            self.notes.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
+            self.notes.assume(f"{key}.forecast.csv", note, "as in the log; a gap is never read as no demand")
         return hours
 
     def _admitted(self, w: WorkloadSpec, path: Path, key: str, arriving: Lengths, models: list[ModelChoice]) -> Lengths:
@@ -307,13 +340,13 @@ class WorkloadReader:
         else:
             lengths = given_lengths(arriving.buckets, contexts, w.tokens.longest)
         if not lengths.buckets:
-            message, remedy = "refuses nearly all requests", "Count prompt and answer together, or leave it out"
+            message, remedy = "refuses nearly all requests", "Give prompt and answer together, or leave it out"
             self.notes.complain((*path, "tokens", "longest"), message, remedy)
             return arriving
         limit = lengths.length_limit
         if w.tokens.longest is None and limit is not None:
             of = "the requests" if lengths.input_spread is None else "requests spread by these percentiles"
-            why = f"the largest context of its models; {limit.refused_frac:.2%} of {of} are longer and refused"
+            why = f"the largest context of its models; {limit.refused_frac:.2%} of {of} are longer and are refused"
             self.notes.assume(f"{key}.tokens.longest", f"{limit.tokens:,} tokens", why)
         return lengths
 
@@ -352,18 +385,32 @@ class WorkloadReader:
                 value = f"{name} tokens of the log are not used: their mean is {mean:,.0f}"
                 self.notes.assume(f"{key}.forecast.csv", value, "the file gives tokens")
 
-    def _objective(self, w: WorkloadSpec, kind: str, key: str) -> LatencyTarget:
-        given = w.slo.given(kind)
+    def _objective(self, w: WorkloadSpec, objective: str, kind: str, key: str) -> LatencyTarget:
+        """As given, or of its kind; where the whole answer has an objective, none is assumed for its pace."""
+        given, key = w.slo.given(objective), f"{key}.slo.{objective}_p95"
         if given is not None:
             return LatencyTarget(seconds=given[0], percentile=given[1])
-        if w.deadline is not None:
-            seconds = w.deadline if kind == "ttft" else WAITING_TPOT_S
-            shown, why = f"{seconds / 3600:g} h" if kind == "ttft" else f"{seconds:g} s", "nobody waits for batch work"
+        usual, whole = traffic_kinds()[kind if w.deadline is None else BATCH], w.slo.given("e2e")
+        if w.deadline is not None and objective == "ttft":
+            seconds, value, why = w.deadline, f"{w.deadline / 3600:g} h", usual.tpot_why
+        elif w.deadline is None and objective == "tpot" and whole is not None:
+            self.notes.assume(key, "none", "E2E is given, so a token may take as long as a whole answer")
+            return LatencyTarget(seconds=whole[0], percentile=whole[1])
         else:
-            seconds = DEFAULT_TTFT_S if kind == "ttft" else DEFAULT_TPOT_S
-            shown, why = f"{seconds * 1000:g} ms", "no objective was given"
-        self.notes.assume(f"{key}.slo.{kind}_p95", shown, why)
+            seconds = usual.ttft_s if objective == "ttft" else usual.tpot_s
+            reason = usual.ttft_why if objective == "ttft" else usual.tpot_why
+            value = f"{seconds * 1000:g} ms" if seconds < 1 or w.deadline is None else f"{seconds:g} s"
+            why = reason if w.deadline is not None else f"no objective was given; of kind {kind}: {reason}"
+        self.notes.assume(key, value, why)
         return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
+
+
+def _cached_share(w: WorkloadSpec, buckets: tuple[Bucket, ...], prompt: float) -> float:
+    """Share of the prompt tokens that a cache may find."""
+    if w.caching.prefix_reuse is not None:
+        return w.caching.prefix_reuse.curve[-1].hit_rate
+    prefix = sum(b.share_frac * min(b.input_tokens, w.caching.shared_prefix_tokens) for b in buckets)
+    return w.caching.prefix_hit_rate * prefix / prompt
 
 
 def _mean_of(spread: LengthSpread) -> float:

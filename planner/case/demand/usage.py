@@ -70,6 +70,8 @@ class Hours:
     lengths: Marginals | None = None
     """what a log tells of prompts and answers"""
     logged: LoggedHours | None = field(default=None, compare=False)
+    log_days: float | None = None
+    """None where the hours are from no log"""
 
 
 def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None) -> Hours:
@@ -96,7 +98,9 @@ def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None
     lengths = traffic.lengths if isinstance(traffic.lengths, Marginals) else None
     mean = (5 * sum(w.rates.weekday) + 2 * sum(w.rates.weekend)) / 168
     logged = LoggedHours(w.hours.rate, w.hours.first if traffic.dated else None, mean)
-    return Hours(weekday, weekend, w.swings.variation, tuple(_notes(usage, w, zone or UTC)), lengths, logged)
+    return Hours(
+        weekday, weekend, w.swings.variation, tuple(_notes(usage, w, zone or UTC)), lengths, logged, w.rates.days
+    )
 
 
 def _notes(usage: Usage, w: Workload, zone: str) -> list[str]:

@@ -48,7 +48,7 @@ class ModelSpec(Strict):
     name: str
     """A model of the catalog, or one of your own under `catalog: models:`."""
     quality_loss: Fraction = 0.0
-    """What this model loses against the first one, on the benchmark you care about."""
+    """The quality that this model loses compared with the first one, on the benchmark you care about."""
 
     @model_validator(mode="before")
     @classmethod
@@ -77,9 +77,11 @@ class Forecast(Strict):
     hourly: tuple[Count, ...] | None = None
     """Requests per hour: 24 numbers (every day), 48 (a weekday, then a weekend day) or 168 (a week from Monday)."""
     csv: str | None = Field(default=None, min_length=1)
-    """A log beside this file, such as a CSV with columns time and requests (and workload, where it holds several)."""
+    """A log next to this file, such as a CSV with columns time and requests (and workload, if it has several)."""
     columns: dict[str, str] = {}
-    """Columns of that log that have names of their own: time, requests, prompt, output, workload and others."""
+    """The log's names for columns that it calls differently: time, requests, prompt, output, workload and others."""
+    log_days: PositiveCount | None = None
+    """Days of log that these figures come from, if they come from one; fewer than 28 are not enough to sign on."""
     growth_per_month: SignedFraction = 0.0
     """Growth of the rate from one month to the next, over the whole horizon."""
     variation: AnyFraction | None = None
@@ -96,9 +98,9 @@ class Forecast(Strict):
             message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{named}"
             raise FieldProblem((), message, "Write requests_per_day: 400k")
         if self.csv is not None and self.shape is not None:
-            raise FieldProblem(("shape",), "is of no use beside 'csv'", "Remove one of them")
+            raise FieldProblem(("shape",), "has no effect with 'csv'", "Remove one of them")
         if self.columns and self.csv is None:
-            raise FieldProblem(("columns",), "is of no use without 'csv'", "Remove it")
+            raise FieldProblem(("columns",), "has no effect without 'csv'", "Remove it")
         check_columns(self.columns)
         if self.hourly is not None:
             if len(self.hourly) not in (24, 48, 168):
@@ -108,7 +110,7 @@ class Forecast(Strict):
                     "Give 24, 48 (weekday, weekend) or 168 (a week)",
                 )
             if self.shape is not None:
-                raise FieldProblem(("shape",), "is of no use beside 'hourly'", "Remove one of them")
+                raise FieldProblem(("shape",), "has no effect with 'hourly'", "Remove one of them")
             if not any(self.hourly):
                 raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
         if self.growth_per_month <= -1:
@@ -126,12 +128,12 @@ class Forecast(Strict):
 
 
 class Spread(Strict):
-    """Lengths by two percentiles (a log-normal is put through them), or one number for all requests."""
+    """Lengths given by two percentiles (a log-normal is fitted to them), or one number for all requests."""
 
     p50: PositiveCount
     p95: PositiveCount
     mean: PositiveCount | None = None
-    """Where you know it: a log-normal overstates the mean of many prompts."""
+    """The mean, if you know it: a log-normal overstates the mean of many prompts."""
 
     @model_validator(mode="before")
     @classmethod
@@ -197,7 +199,7 @@ class Tokens(Strict):
         if self.buckets is None:
             return self
         if self.input or self.output:
-            raise FieldProblem(("buckets",), "cannot stand beside 'input' and 'output'", "Keep one of the two")
+            raise FieldProblem(("buckets",), "cannot be combined with 'input' and 'output'", "Keep one of the two")
         total = sum(b.share for b in self.buckets)
         if abs(total - 1) > 1e-6:
             raise FieldProblem(("buckets",), f"has shares that add up to {total:.4%}", "Make them add up to 100%")
@@ -233,7 +235,9 @@ class Slo(Strict):
         for kind in ("ttft", "tpot", "e2e"):
             names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
             if len(names) > 1:
-                raise FieldProblem((names[1],), f"is a second objective beside '{names[0]}'", "Keep one of them")
+                raise FieldProblem(
+                    (names[1],), f"is a second objective in addition to '{names[0]}'", "Keep one of them"
+                )
             for name in names:
                 if getattr(self, name) <= 0:
                     raise FieldProblem((name,), "must be above zero", 'Write a duration such as "1.5s"')
@@ -242,16 +246,16 @@ class Slo(Strict):
 
 class Quality(Strict):
     max_loss: Fraction
-    """Largest loss accepted for a smaller model and a quantization together."""
+    """Largest quality loss accepted for a smaller model and a quantization together."""
     benchmark: Literal["mmlu", "openllm", "openllm-v2", "chat", "code"] = "mmlu"
-    """Family of benchmarks that the limit is held against. Where a quantization was not measured on it, the nearest
+    """Family of benchmarks that the limit refers to. Where a quantization was not measured on it, the nearest
     other family stands in, and the plan says so."""
     unmeasured: Literal["allowed", "forbidden"] = "allowed"
     """Whether a quantization may be used that was not measured on this benchmark, for a model of the same family."""
 
 
 class ReusePointSpec(Strict):
-    """A size of a cache and what it finds."""
+    """A cache size and the hit rate it reaches."""
 
     tokens: PositiveWhole
     """Tokens of prompts that the cache holds."""
@@ -263,7 +267,7 @@ class PrefixReuseSpec(Strict):
     """How much of prompts a cache finds, by its size, as `fleetplan demand` measures it from block hashes."""
 
     curve: tuple[ReusePointSpec, ...] = Field(min_length=1)
-    """Sizes in rising order: one cache that sees all requests and drops what was not used for longest."""
+    """Sizes in rising order: one cache that sees all requests and drops what was used least recently."""
     requests_per_s: PositiveCount | None = None
     """Mean rate of the requests that it was measured on. By default that of the workload."""
 
@@ -273,10 +277,10 @@ class PrefixReuseSpec(Strict):
             if b.tokens <= a.tokens:
                 raise FieldProblem(("curve", k, "tokens"), "is no larger than the size before", "Sort them by size")
             if b.hit_rate < a.hit_rate:
-                message = "is below that of a smaller cache"
+                message = "is below the hit rate of a smaller cache"
                 raise FieldProblem(("curve", k, "hit_rate"), message, "A larger cache finds at least as much")
         if self.curve[-1].hit_rate >= 1:
-            raise FieldProblem(("curve", len(self.curve) - 1, "hit_rate"), "leaves nothing new in any prompt",
+            raise FieldProblem(("curve", len(self.curve) - 1, "hit_rate"), "would leave nothing new in any prompt",
                                "Write a share below 100%")  # fmt: skip
         if self.curve[-1].tokens > MOST_CACHE_TOKENS:
             message = "is above a trillion tokens"
@@ -285,14 +289,14 @@ class PrefixReuseSpec(Strict):
 
 
 class Caching(Strict):
-    """What requests have in common. The optimizer decides which of it is worth caching."""
+    """What requests have in common. The optimizer decides what is worth caching."""
 
     shared_prefix_tokens: WholeNumber = 0
     """Tokens at the start of the prompt that many requests share (a system prompt)."""
     prefix_hit_rate: Fraction = 0.0
     """Share of requests that find this prefix in the cache."""
     prefixes: PositiveWhole = 1
-    """Different prefixes that each replica keeps."""
+    """Number of different prefixes that each replica keeps."""
     prefix_reuse: PrefixReuseSpec | None = None
     """What replicas find by the memory that they have for it; `prefix_hit_rate` is then what all requests share."""
     template_tokens: WholeNumber = 0
@@ -300,7 +304,7 @@ class Caching(Strict):
     template_hit_rate: Fraction = 0.0
     """Share of requests that find these parts in the cache."""
     semantic_hit_rate: Fraction = 0.0
-    """Share of requests that are so close to an earlier one that its answer is given again."""
+    """Share of requests so similar to an earlier one that its answer can be reused."""
 
     @model_validator(mode="after")
     def _both(self) -> Caching:
@@ -311,11 +315,11 @@ class Caching(Strict):
             if getattr(self, tokens) > MOST_TOKENS:
                 raise FieldProblem((tokens,), "is above 100 million tokens", "Check the number and its suffix")
         if self.prefixes > 1 and not self.shared_prefix_tokens:
-            raise FieldProblem(("prefixes",), "is of no use without 'shared_prefix_tokens'", "Give how long they are")
+            raise FieldProblem(("prefixes",), "has no effect without 'shared_prefix_tokens'", "Give how long they are")
         if self.prefixes > MOST_PREFIXES:
             raise FieldProblem(("prefixes",), "is above a million", "Check the number")
         if self.semantic_hit_rate >= 1:
-            raise FieldProblem(("semantic_hit_rate",), "leaves no request to serve", "Write a share below 100%")
+            raise FieldProblem(("semantic_hit_rate",), "would leave no request to serve", "Write a share below 100%")
         return self
 
 
@@ -346,7 +350,7 @@ class Shed(Strict):
     """Requests may be shed, at a penalty that decides what is shed first and is not part of the cost."""
 
     priority: Literal["low", "normal", "high"] | None = None
-    """Penalty of a request: 3, 10 or 30 times what the baseline API asks for it."""
+    """Penalty of a request: 3, 10 or 30 times what the baseline API charges for it."""
     penalty_per_1k_requests: Usd | None = None
     """Instead of a priority: the penalty of turning a thousand requests away."""
 
@@ -372,9 +376,9 @@ class WorkloadSpec(Strict):
     models: tuple[ModelSpec, ...] = Field(min_length=1, examples=[["llama-3.1-8b"]])
     """Models that may serve it; the optimizer picks one."""
     forecast: Forecast = Field(examples=[{"requests_per_day": "400k"}])
-    kind: Literal["chat", "completion"] | None = None
-    """What kind of traffic it is, for what the file does not say: completion (of code, as people type) comes in far
-    larger bursts than chat, the default. A `burstiness` of your own counts instead."""
+    kind: Literal["chat", "completion", "classification", "batch", "agent", "reasoning"] | None = None
+    """What kind of traffic it is, for objectives and a burstiness that the file does not give: completion (of code, as
+    people type) comes in far larger bursts than the others. By default a guess from lengths and deadline."""
     tokens: Tokens = Tokens()
     slo: Slo = Slo()
     quality: Quality | None = None
@@ -383,24 +387,24 @@ class WorkloadSpec(Strict):
     tenancy: Literal["dedicated", "shared"] = "dedicated"
     """Whether it may share replicas with other workloads of the same model that are shared too."""
     adapter: AdapterSpec | None = None
-    """A LoRA adapter, where the workload is a fine-tuned variant of its model: its size, such as 100MB."""
+    """The size of a LoRA adapter, such as 100MB, if the workload is a fine-tuned variant of its model."""
     deadline: LongDuration | None = None
-    """How long a request may wait, such as 6h: batch work, which can fill the hours when GPUs stand idle."""
+    """How long a request may wait, such as 6h: batch work, which can fill the hours when GPUs are idle."""
     regions: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["us-east-1"]])
-    """Where its data may go, out of the menu's regions."""
+    """Regions of the menu that its data may go to."""
     providers: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["aws"]])
-    """Who may run it, out of the menu's providers."""
+    """Providers of the menu that may run it."""
     shed: Shed | None = None
-    """Lets its requests be shed where serving them is too expensive. By default all are served."""
+    """Allows its requests to be shed if serving them is too expensive. By default all are served."""
     api: Literal["allowed", "no-smaller", "forbidden"] = "allowed"
-    """Whether its requests may go to an API provider, or to one that sells no smaller model than the first of `models`.
-    Where it has `regions` or `providers`, not unless you say so."""
+    """Whether its requests may go to an API provider, or to one that sells no smaller model than the first of `models`
+    (or one of the others). Where it has `regions` or `providers`, not unless you say so."""
     baseline: str | None = Field(default=None, examples=["openai/gpt-4o"])
     """The API model to compare this workload with, as provider/model. By default the baseline of the file."""
     from_day: date | None = Field(default=None, alias="from", examples=["2027-04-01"])
     """The month of its launch; the forecast is for its first month, and growth counts from there."""
     until: date | None = Field(default=None, examples=["2027-09-30"])
-    """The month of its retirement, the last one that it is served in."""
+    """The month of its retirement, the last in which it is served."""
     steps: tuple[StepSpec, ...] = Field(default=(), max_length=100)
     """Lasting changes of its rate: [{from: 2027-04-01, times: 1.5}]."""
 
@@ -430,4 +434,6 @@ class WorkloadSpec(Strict):
     def _long_enough(self) -> WorkloadSpec:
         if self.deadline is not None and self.deadline < SHORTEST_DEADLINE_S:
             raise FieldProblem(("deadline",), "is below an hour", 'Write one such as 6h, or an objective under "slo"')
+        if self.kind == "batch" and self.deadline is None:
+            raise FieldProblem(("kind",), "is batch, but there is no 'deadline'", "Add deadline: 24h next to it")
         return self

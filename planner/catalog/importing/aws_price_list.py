@@ -47,7 +47,7 @@ def read(file: Path, gathering: Gathering) -> Iterator[Quote]:
             if (kept := _kept(product, gathering)) is not None:
                 products[str(product.get("sku", path[1]))] = kept
     if "publicationDate" not in head:
-        raise input_error(file, "is no AWS price list: it has no publicationDate", "Check --from and PATH")
+        raise input_error(file, "is not an AWS price list: it has no publicationDate", "Check --from and PATH")
     day = gathering.day(head["publicationDate"], file)
     for path, line, member in members_of(file, _in_parts):
         if path[0] != "terms" or len(path) < 3:
@@ -67,7 +67,7 @@ def _in_parts(path: JsonPath) -> bool:
 
 def _object(member: Any, file: Path, line: int) -> dict[str, Any]:
     if not isinstance(member, dict):
-        raise input_error(file, "is no AWS price list here: expected an object", "Check --from and PATH", line)
+        raise input_error(file, "is not an AWS price list here: expected an object", "Check --from and PATH", line)
     return member
 
 
@@ -146,7 +146,7 @@ def _savings_plan(
     region = region or str(about.get("location", ""))
     if not region:
         raise input_error(
-            file, "does not say of which region it is: it has no regionCode", "Fetch the file of a region"
+            file, "does not say which region it is for: it has no regionCode", "Fetch the file of a region"
         )
     if way is None or option == "Partial Upfront" or not gathering.wants(region):
         return

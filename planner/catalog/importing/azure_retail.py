@@ -32,7 +32,7 @@ def read(file: Path, gathering: Gathering) -> Iterator[Quote]:
             yield from _item(item, file, line, gathering)
     if not is_page:
         remedy = "Check --from and PATH; a page without prices can be left out"
-        raise input_error(file, "is no page of Azure's retail prices: it has no Items", remedy)
+        raise input_error(file, "is not a page of Azure's retail prices: it has no Items", remedy)
 
 
 def _in_parts(path: JsonPath) -> bool:

@@ -42,11 +42,13 @@ def rows_of(
                 lines.length = 0
                 if cells and len(cells) != len(head):
                     message = f"has {len(cells)} cells, but the first row names {len(head)} columns"
-                    gathering.complain(file, reader.line_num, "row", message, "Fetch the file again, or mend the row")
+                    gathering.complain(
+                        file, reader.line_num, "row", message, "Fetch the file again, or correct the row"
+                    )
                 elif cells:
                     yield reader.line_num, dict(zip(names, [cells[k] for k in kept], strict=True))
         except csv.Error as error:
-            remedy = "Fetch the file again, or mend the row"
+            remedy = "Fetch the file again, or correct the row"
             raise input_error(file, f"is not CSV here: {error}", remedy, reader.line_num) from None
 
 
@@ -64,7 +66,7 @@ class _Lines:
             self.number += 1
             if self.length > LONGEST_RECORD:
                 message = f"has a row of more than {LONGEST_RECORD / 1e6:g} MB, which ends here or further down"
-                raise input_error(self.file, message, "Fetch the file again, or mend the row", self.number)
+                raise input_error(self.file, message, "Fetch the file again, or correct the row", self.number)
             yield line
 
 

@@ -70,12 +70,10 @@ def import_prices(
     for region in sorted(gathering.regions or ()):
         if region not in gathering.seen_regions:
             remedy = did_you_mean(region, sorted(gathering.seen_regions))
-            raise input_error("--regions", f"no price in {path} is of {shown(region)}", remedy)
+            raise input_error("--regions", f"{path} has no price for {shown(region)}", remedy)
     if not offers:
         why = listed(sorted({why for why, _ in gathering.left_out}), "and")
-        raise input_error(
-            path, "holds no price of a GPU instance" + (f": {why}" if why else ""), "Check --from, --gpus"
-        )
+        raise input_error(path, "has no price of a GPU instance" + (f": {why}" if why else ""), "Check --from, --gpus")
     return Imported(files, offers, gathering.left_out)
 
 

@@ -30,7 +30,7 @@ JUMP_FRAC = 0.5
 """a price that changes by more than this is more often a mistake than news"""
 HISTORY_READINGS = 28
 """so many readings of a spot price are a history, not a reading"""
-NO_SPOT = "spot price not below the on-demand price, so not sold as spot"
+NO_SPOT = "spot price not below the on-demand price, so it is not a spot price"
 NO_DISCOUNT = "commitment not below the on-demand price"
 Quotes = dict[Way, list[Quote]]
 

@@ -167,8 +167,16 @@ def experts_alone(config: ModelConfig) -> bool:
     return isinstance(skipped, list) and any("self_attn" in str(name) for name in skipped)
 
 
+def experts_in_fp4(config: ModelConfig) -> bool:
+    """Whether experts are published in 4 bits beside FP8 (DeepSeek-V4)."""
+    stated = str(config.mapping("quantization_config").get("quant_method") or "").lower()
+    return stated == "fp8" and config.get("expert_dtype") == "fp4"
+
+
 def _stated_quantization(config: ModelConfig, stated: dict[str, Any]) -> str | None:
     method = str(stated.get("quant_method") or "").lower()
+    if experts_in_fp4(config):
+        return "nvfp4" if stated.get("moe_quant_algo") == "NVFP4" else "mxfp4"
     if method == "gptq" and stated.get("bits") not in (None, 4):
         return None
     if method in METHODS:
@@ -249,12 +257,12 @@ def check_published(published_b: float | None, total_b: float) -> None:
     """Refuse an entry whose weights are more than 5% off what was published."""
     if published_b is not None and abs(total_b / published_b - 1) > TOLERANCE_FRAC:
         off = f"{total_b / published_b - 1:+.1%} from {published_b:g}B"
-        message = f"the shapes of the config come to {total_b:,.2f}B, {off}"
+        message = f"the shapes in the config add up to {total_b:,.2f}B, {off}"
         raise input_error("--parameters", message, "Check the config, or leave --parameters out to take its count")
 
 
 def _disagree(what: str, computed_b: float, named_b: float) -> str:
-    return f"the name says {named_b:g}B {what}, the shapes of the config come to {computed_b:,.2f}B: check the config"
+    return f"the name says {named_b:g}B {what}, the shapes in the config add up to {computed_b:,.2f}B: check the config"
 
 
 def _step(digits: str) -> float:

@@ -18,6 +18,7 @@ from planner.catalog.model_config.config import (
     check_published,
     doubts,
     experts_alone,
+    experts_in_fp4,
     native_quantization,
 )
 from planner.catalog.model_config.layers import (
@@ -40,6 +41,7 @@ TIED = {
     **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma4", "cohere", "cohere2", "bloom", "gpt2", "opt"), True),
     **dict.fromkeys(("llama", "llama4", "mistral", "mistral3", "mixtral", "phi3", "phi", "gptj", "gpt_neox"), False),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gpt_oss", "deepseek_v3", "glm4_moe"), False),
+    **dict.fromkeys(("deepseek_v4", "deepseek_ref"), False),
 }
 """whether the output layer is the embedding, for kinds of models whose configs leave out what is the default there"""
 FAMILIES = {
@@ -48,7 +50,8 @@ FAMILIES = {
     "kimi_k25": "kimi", "llama": "llama", "llama4": "llama-4", "mistral": "mistral", "mistral3": "mistral",
     "mixtral": "mistral", "qwen2": "qwen", "qwen3": "qwen", "qwen3_moe": "qwen", "qwen3_5": "qwen3.5",
     "qwen3_5_moe": "qwen3.5", "minimax_m2": "minimax", "glm_moe_dsa": "glm", "glm4_moe": "glm-4.5",
-    "deepseek_v32": "deepseek-v3.2", "gemma4": "gemma-4",
+    "deepseek_v32": "deepseek-v3.2", "gemma4": "gemma-4", "deepseek_ref": "deepseek-v4", "kimi_k3": "kimi-k3",
+    "minimax_m3": "minimax-m3", "nemotron_h": "nemotron-h", "glm5_next": "glm-5-next",
 }  # fmt: skip
 """families of the catalog, by which it is known what engines run; others keep the name of their kind"""
 _STORED_NAME = re.compile(r"(?:models--)?([^/]+?)--([^/]+?)(?:_config)?(?:\.json)?")
@@ -77,6 +80,8 @@ def make_entry(config: ModelConfig, name: str | None = None, published_b: float 
     check_published(published_b, total_b)
     if "moe" in ffn.fields and stored.startswith("int4") and experts_alone(config):
         ffn.fields["moe"]["quantized_alone"] = True
+    if "moe" in ffn.fields and experts_in_fp4(config):
+        ffn.fields["moe"] |= {"quantized_alone": True, "other_bits": 8}
     fields: dict[str, Any] = {
         "name": name.rsplit("/", 1)[-1],
         "family": _family(config),
@@ -163,8 +168,8 @@ def _known_already(key: str, name: str) -> list[str]:
     if known_key is None:
         return []
     if known_key == key:
-        return [f"the shipped catalog has {known_key} already: in a demand file this entry overrides it"]
-    return [f"the shipped catalog has it already, as {known_key}"]
+        return [f"the shipped catalog already has {known_key}; in a demand file this entry overrides it"]
+    return [f"the shipped catalog already has it, as {known_key}"]
 
 
 def entry_text(entry: ModelEntry) -> str:
@@ -184,7 +189,9 @@ def file_text(entry: ModelEntry, out: Path | None, replace: bool = False) -> str
     document = read_yaml(out)
     stranger = next((kind for kind in document.data if kind not in KINDS), None)
     if stranger is not None:
-        raise input_error(out, f"is no catalog file: it has the key {shown(stranger)}", "Choose another name for --out")
+        raise input_error(
+            out, f"is not a catalog file: it has the key {shown(stranger)}", "Choose another name for --out"
+        )
     before = out.read_text(encoding="utf-8-sig")
     models = document.data.get("models") or {}
     if entry.key in models:
@@ -201,7 +208,7 @@ def file_text(entry: ModelEntry, out: Path | None, replace: bool = False) -> str
     except InputError:
         pass
     remedy = "Write to a new file with --out, and copy the entry from there"
-    raise input_error(out, "is laid out so that an entry cannot be added to it", remedy)
+    raise input_error(out, "has a layout to which an entry cannot be added", remedy)
 
 
 def _inserted(text: str, entry: str) -> str:

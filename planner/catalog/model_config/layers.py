@@ -15,6 +15,7 @@ from planner.io.formatting import counted
 
 KINDS = {
     "full_attention": "full",
+    "deepseek_sparse_attention": "full",
     "sliding_attention": "sliding",
     "chunked_attention": "sliding",
     "linear_attention": "linear",
@@ -35,16 +36,29 @@ SHARED_FFN = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate
               "shared_intermediate_size")  # fmt: skip
 WITHOUT_GATE = ("bloom", "falcon", "gpt2", "gptj", "gpt_neox", "opt", "phi", "starcoder2", "nemotron", "nemotron_h")
 """kinds of models whose feed-forward blocks have two matrices, not three"""
-EXPERTS_IN_ALL = ("mixtral", "minimax_m2", "gpt_oss", "qwen3_5_moe", "olmoe", "phimoe", "granitemoe", "gemma4")
+EXPERTS_IN_ALL = (
+    "mixtral",
+    "minimax_m2",
+    "gpt_oss",
+    "qwen3_5_moe",
+    "olmoe",
+    "phimoe",
+    "granitemoe",
+    "gemma4",
+    "deepseek_v4",
+    "deepseek_ref",
+)
 """kinds of models with experts in every layer, whose configs do not say so"""
 EXPERTS_OF_FFN_SIZE = ("mixtral", "minimax_m2", "gpt_oss", "llama4", "olmoe", "phimoe", "granitemoe")
 """kinds of models whose intermediate_size is that of an expert"""
+PICKED_RATIO = 4
+"""tokens of an entry, in layers of DeepSeek-V4 that have an indexer"""
 BLOCKS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
 def layer_kinds(config: ModelConfig, layers: int) -> list[str]:
     """The kind of each layer."""
-    if config.mapping("linear_attn_config"):
+    if config.mapping("linear_attn_config") and not config.get("layer_types"):
         full = config.mapping("linear_attn_config").get("full_attn_layers")
         if not isinstance(full, list) or not full:
             config.complain("linear_attn_config", "has no full_attn_layers, the numbers of layers with full attention")
@@ -134,6 +148,8 @@ def read_attention(config: ModelConfig, layers: int) -> Attention:
     """Weights and fields of so many layers that each have attention, full or of another kind."""
     _refuse_unknown_kinds(config)
     hidden = config.count(*HIDDEN, example=4096)
+    if config.get("compress_ratios") is not None:
+        return _compressed(config, hidden, layers)
     kinds = layer_kinds(config, layers)
     full, linear, sliding = (kinds.count(kind) for kind in ("full", "linear", "sliding"))
     if config.get("kv_lora_rank") is not None:
@@ -153,11 +169,11 @@ def read_attention(config: ModelConfig, layers: int) -> Attention:
             config.complain("layer_types", "windows together with linear attention are not supported")
         one, fields["linear"] = _linear(config, hidden, full)
         parameters += linear * one
-    added, sparse = _sparse(config, hidden, layers)
+    added, sparse = _sparse(config, hidden, kinds)
     if sparse:
         fields["sparse"] = sparse
-        if sliding or linear:
-            config.complain("index_topk", "sparse attention together with windows or linear layers is not supported")
+        if sliding:
+            config.complain("index_topk", "sparse attention together with windows is not supported")
     return Attention(layers, parameters + added, fields)
 
 
@@ -218,7 +234,7 @@ def _latent(config: ModelConfig, hidden: int) -> tuple[float, dict[str, Any]]:
     """Multi-head latent attention: weights of a layer, and fields."""
     heads = config.count(*HEADS, example=64)
     rank = config.count("kv_lora_rank", example=512)
-    rope = config.count("qk_rope_head_dim", example=64)
+    rope = config.count("qk_rope_head_dim", example=64, least=0)
     nope = config.count("qk_nope_head_dim", example=128)
     value = config.count("v_head_dim", example=128)
     width = heads * (nope + rope)
@@ -255,8 +271,9 @@ def _linear(config: ModelConfig, hidden: int, full: int) -> tuple[float, dict[st
     return float(one), sizes | ({"key_dim": key_dim} if key_dim != dim else {})
 
 
-def _sparse(config: ModelConfig, hidden: int, layers: int) -> tuple[float, dict[str, Any] | None]:
+def _sparse(config: ModelConfig, hidden: int, kinds: Sequence[str]) -> tuple[float, dict[str, Any] | None]:
     """The indexer of sparse attention: weights of all layers, and its field."""
+    layers = len(kinds)
     blocks = config.mapping("sparse_attention_config")
     if blocks.get("use_sparse_attention"):
         part = ModelConfig(config.file, blocks)
@@ -264,26 +281,62 @@ def _sparse(config: ModelConfig, hidden: int, layers: int) -> tuple[float, dict[
         block, top = part.count("sparse_block_size", example=128), part.count("sparse_topk_blocks", example=16)
         config.diagnostics += part.diagnostics
         indexed = sum(map(bool, part.list_of("sparse_attention_freq", layers) or [1] * layers))
-        if indexed < layers:
-            config.notes.append(f"Counted as sparse: {counted(layers - indexed, 'layer')} of full attention.")
         sizes = {"top_tokens": block * top, "index_heads": heads, "index_dim": dim}
+        if indexed < layers:
+            sizes |= {"index_layers": max(indexed, 1), "full_attention_layers": layers - indexed}
         return float(indexed * hidden * (heads * dim + dim)), sizes
     if config.get("index_topk") is None:
         return 0.0, None
     heads, dim = config.count("index_n_heads", example=64), config.count("index_head_dim", example=128)
     sizes = {"top_tokens": config.count("index_topk"), "index_heads": heads, "index_dim": dim}
-    kinds = config.list_of("indexer_types", layers)
-    indexed = sum(kind == "full" for kind in kinds) if kinds else layers
+    types = config.list_of("indexer_types", layers) or ["full"] * layers
+    indexed = sum(kind != "linear" and of == "full" for kind, of in zip(kinds, types, strict=False))
     if indexed < layers:
         sizes["index_layers"] = max(indexed, 1)
+    pooled = config.count("index_kpool", default=1)
+    if pooled > 1:
+        sizes["tokens_per_key"] = pooled
     query = config.count("q_lora_rank", default=hidden)
     return float(indexed * (query * heads * dim + hidden * (dim + heads))), sizes
+
+
+def _compressed(config: ModelConfig, hidden: int, layers: int) -> Attention:
+    """Layers whose cache has an entry for several tokens, picked by an indexer or not (DeepSeek-V4).
+
+    Keys and values are one vector. A compressor is two matrices, twice as wide where its entries overlap.
+    """
+    ratios = list(config.values["compress_ratios"])[:layers] if isinstance(config.get("compress_ratios"), list) else []
+    wide = sorted({ratio for ratio in ratios if isinstance(ratio, int) and ratio > 1 and ratio != PICKED_RATIO})
+    if len(ratios) < layers or len(wide) > 1 or any(not isinstance(ratio, int) or ratio < 0 for ratio in ratios):
+        config.complain("compress_ratios", f"expected 0, {PICKED_RATIO} or one larger number for each of the layers")
+    heads, dim = config.count(*HEADS, example=128), config.count("head_dim", example=512)
+    rank = config.count("q_lora_rank", example=1536)
+    groups, out_rank = config.count("o_groups", example=16), config.count("o_lora_rank", example=1024)
+    index_heads, index_dim = config.count("index_n_heads", example=64), config.count("index_head_dim", example=128)
+    top = config.count("index_topk", example=1024)
+    picked, read = ratios.count(PICKED_RATIO), sum(ratio in wide for ratio in ratios)
+    output = heads * dim * out_rank + groups * out_rank * hidden
+    one = hidden * rank + rank * heads * dim + hidden * dim + output
+    indexer = rank * index_heads * index_dim + hidden * index_heads + 4 * hidden * index_dim
+    parameters = layers * one + picked * (4 * hidden * dim + indexer) + read * 2 * hidden * dim
+    fields: dict[str, Any] = {
+        "query_heads": heads, "kv_heads": heads, "head_dim": dim, "attention": "mla",
+        "mla": {"kv_lora_rank": dim, "rope_dim": 0, "query_lora_rank": rank, "value_dim": dim},
+        "sparse": {
+            "top_tokens": top * PICKED_RATIO, "index_heads": index_heads, "index_dim": index_dim,
+            "index_layers": max(picked, 1), "tokens_per_key": PICKED_RATIO,
+        },
+        "compressed": {
+            "window_tokens": config.count("sliding_window", example=128), "picked_layers": picked,
+            "picked_ratio": PICKED_RATIO, "read_layers": read, "read_ratio": wide[0] if wide else 1,
+        },
+    }  # fmt: skip
+    return Attention(layers, float(parameters), fields)
 
 
 def _refuse_unknown_kinds(config: ModelConfig) -> None:
     """Kinds of attention whose KV cache an entry cannot state."""
     unsupported = {
-        "compress_ratios": "a cache of compressed keys",
         "num_kv_shared_layers": "layers that share a KV cache",
         "hidden_size_per_layer_input": "embeddings for each layer",
     }

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from planner.case.quarters import block_name
 from planner.checker.policy.rules import (
-    Check,
     Judged,
     Rule,
     at_least,
     at_most,
     change_rules,
-    checked,
     gap_rule,
     judged_rules,
 )
@@ -36,23 +35,12 @@ class JudgedHorizon:
     """what planning again says of the plan's bound"""
 
 
-def check_horizon_policy(
-    horizon: HorizonPlan,
-    policy: Policy | None,
-    against: HorizonPlan | None = None,
-    as_of: date | None = None,
-    bound: BoundCheck | None = None,
-) -> Check:
-    """Every rule of the policy with its value and limit, as `check_policy` does for a plan of one quarter."""
-
-    def judge(policy: Policy, day: date) -> Iterator[Rule]:
-        j = JudgedHorizon(horizon, policy, against, bound)
-        for rule in OWN:
-            if getattr(policy, rule.__name__) is not None:
-                yield from rule(j)
-        yield from _of_quarters(horizon, policy, day)
-
-    return checked(horizon, against, policy, as_of, bound, judge)
+def rules_of_a_horizon(j: JudgedHorizon, day: date) -> Iterator[Rule]:
+    """Rules about all of it, then every other rule where a quarter is nearest to breaking it."""
+    for rule in OWN:
+        if getattr(j.policy, rule.__name__) is not None:
+            yield from rule(j)
+    yield from _of_quarters(j.horizon, j.policy, day)
 
 
 def _of_quarters(horizon: HorizonPlan, policy: Policy, day: date) -> Iterator[Rule]:
@@ -61,7 +49,7 @@ def _of_quarters(horizon: HorizonPlan, policy: Policy, day: date) -> Iterator[Ru
     others = policy.model_copy(update=dropped)
     found: dict[str, list[Rule]] = {}
     for q in horizon.quarters:
-        where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario is not None else "")
+        where = block_name(q.quarter, q.scenario)
         for rule in judged_rules(Judged(q.plan, others, None, day)):
             detail = f"{where}: {rule.detail}" if rule.detail else where
             found.setdefault(rule.rule, []).append(rule.model_copy(update={"detail": detail}))
@@ -82,7 +70,7 @@ def max_change(j: JudgedHorizon) -> Iterator[Rule]:
     which, of = ("in the worst case", "the worst case") if risk == "worst-case" else ("expected", "the expected cost")
     detail = f"{usd(before)} to {usd(after)}, {which} over the horizon"
     if j.against.risk != risk:
-        detail += f"; the plan before minimizes another measure ({j.against.risk})"
+        detail += f"; the previous plan minimizes another measure ({j.against.risk})"
     change = (after - before) / before if before else 0.0
     yield from change_rules(limit, change, of, detail)
 
@@ -97,7 +85,7 @@ def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
 
 def max_gap(j: JudgedHorizon) -> Iterator[Rule]:
     of = " in the worst case" if j.horizon.risk == "worst-case" else ""
-    detail = f"{j.horizon.status}: no plan has less than {{}}{of}"
+    detail = f"{j.horizon.status}: proven lower bound {{}}{of}"
     yield gap_rule(j.policy, j.horizon.gap_frac, j.horizon.counted_usd, j.horizon.bound_usd, j.bound, detail)
 
 
@@ -115,7 +103,7 @@ def max_liability_usd(j: JudgedHorizon) -> Iterator[Rule]:
 def max_regret(j: JudgedHorizon) -> Iterator[Rule]:
     shares = {s.name: regret_frac(j.horizon, s) for s in j.horizon.scenarios}
     known = {name: share for name, share in shares.items() if share is not None}
-    limit, what = j.policy.max_regret or 0.0, "regret, of the cost had the scenario been known"
+    limit, what = j.policy.max_regret or 0.0, "regret, as a share of the cost with foresight"
     if not known:
         yield at_most("max_regret", what, "frac", None, limit, "not worked out")
         return

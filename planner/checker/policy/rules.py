@@ -20,6 +20,7 @@ from planner.io.validation import Strict
 from planner.plan.account import Account, account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import DeploymentPlan, Plan
+from planner.plan.signing import signed_on_no_quote
 
 CHECK_FORMAT = "fleetplan-check/1"
 NO_RULES = Policy.model_construct()
@@ -79,7 +80,7 @@ def checked(
     """What a policy's rules come to. The age of prices is that on `as_of`, else on the policy's date, else today."""
     policy = policy or NO_RULES
     if policy.max_change is not None and against is None:
-        message = "must be given: the policy's max_change compares with the plan before it"
+        message = "must be given: the policy's max_change compares with the previous plan"
         raise input_error("--against", message, "Give --against OLD.json, or delete the rule")
     day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
     rules = tuple(judge(policy, day))
@@ -186,7 +187,7 @@ def min_savings(j: Judged) -> Iterator[Rule]:
     detail = f"against {usd(b.cost_usd_per_month)} / month from {b.provider}/{b.model}"
     held = j.plan.held_usd_per_month
     saved = b.savings_frac - (held / b.cost_usd_per_month if b.cost_usd_per_month else 0.0)
-    yield at_least("min_savings", "saved of the API bill", "frac", saved, j.policy.min_savings or 0.0, detail)
+    yield at_least("min_savings", "savings on the API bill", "frac", saved, j.policy.min_savings or 0.0, detail)
 
 
 def max_commitment_usd(j: Judged) -> Iterator[Rule]:
@@ -195,6 +196,14 @@ def max_commitment_usd(j: Judged) -> Iterator[Rule]:
     detail = f"{usd(signed)} at signing, {usd(later)} owed after the quarter" if j.plan.commitments else ""
     limit = j.policy.max_commitment_usd or 0.0
     yield at_most("max_commitment_usd", "committed beyond the quarter", "usd", signed + later, limit, detail)
+
+
+def max_guessed_commitment_usd(j: Judged) -> Iterator[Rule]:
+    guessed = signed_on_no_quote(j.plan)
+    detail = _named([f"{s.commitment.instances} x {s.line.offer} {s.commitment.term}, {s.doubt}" for s in guessed])
+    limit = j.policy.max_guessed_commitment_usd or 0.0
+    what, whole = "signed at prices that were not quoted", sum(s.whole_term_usd for s in guessed)
+    yield at_most("max_guessed_commitment_usd", what, "usd", whole, limit, detail)
 
 
 def max_spot_share(j: Judged) -> Iterator[Rule]:
@@ -253,7 +262,7 @@ def gap_rule(
         bound_usd = again.recomputed_usd or 0.0
         gap_frac = max(0.0, 1 - bound_usd / objective_usd) if objective_usd else 0.0
     detail = f"{detail.format(usd(bound_usd))}, {'as recorded in the file' if again is None else 'worked out again'}"
-    rule = at_most("max_gap", "cost that is not proved", "frac", gap_frac, policy.max_gap or 0.0, detail)
+    rule = at_most("max_gap", "share of the cost that is not proved", "frac", gap_frac, policy.max_gap or 0.0, detail)
     return rule.model_copy(update={"rests_on": "recorded" if again is None else "recomputed"})
 
 
@@ -278,14 +287,14 @@ def max_unproven_share(j: Judged) -> Iterator[Rule]:
         hours[never_seen] += j.account.a_month(d.load_by_slot) * r.gpus_per_replica
         unproven |= {str(replace(r.variant, gpus_per_replica=0))} if never_seen else set()
     share = _share(hours[True], sum(hours.values()))
-    what = "busy GPU-hours that the engine was never seen to run"
+    what = "busy GPU-hours that the engine is not known to run"
     limit = j.policy.max_unproven_share or 0.0
     yield at_most("max_unproven_share", what, "frac", share, limit, _named(sorted(unproven)) if unproven else "")
 
 
 def horizon_rules(j: Judged) -> Iterator[Rule]:
     """Rules about commitments over time: a plan of one quarter has nothing that they could be taken of."""
-    detail = "only the plan of a horizon is held against this"
+    detail = "this rule applies only to multi-quarter plans"
     for key in HORIZON_RULES:
         limit = getattr(j.policy, key)
         if limit is not None:
@@ -310,8 +319,17 @@ def max_price_age(j: Judged) -> Iterator[Rule]:
 
 
 RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
-    *(budget_usd_per_month, max_change, max_usd_per_1m_tokens, min_savings, max_commitment_usd, max_spot_share),
-    *(max_api_share, max_shed_share, allowed_regions, min_slo_headroom, max_gap, max_unproven_share),
+    *(budget_usd_per_month, max_change, max_usd_per_1m_tokens, min_savings, max_commitment_usd),
+    *(
+        max_guessed_commitment_usd,
+        max_spot_share,
+        max_api_share,
+        max_shed_share,
+        allowed_regions,
+        min_slo_headroom,
+        max_gap,
+        max_unproven_share,
+    ),
     *(max_unmeasured_share, max_price_age),
 )
 """each is named like its key in the policy"""

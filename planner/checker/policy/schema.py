@@ -73,6 +73,8 @@ class Policy(Strict):
     """Least that the plan must save of the API baseline's bill."""
     max_commitment_usd: UsdBare | None = Field(default=None, examples=["100k"])
     """Most that may be paid at signing or still be owed after the quarter."""
+    max_guessed_commitment_usd: UsdBare | None = Field(default=None, examples=[0])
+    """Most that may be signed for, over whole terms, at prices that are assumed, stale or of unknown date."""
     max_spot_share: Fraction | None = Field(default=None, examples=["40%"])
     """Most of the GPU-hours bought that may be spot."""
     max_api_share: Fraction | None = Field(default=None, examples=["10%"])

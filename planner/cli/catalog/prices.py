@@ -30,28 +30,34 @@ def import_prices(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="A price file, or a folder of them.", show_default=False)
     ],
-    source: Annotated[PriceSource, typer.Option("--from", help="Their format; docs/prices.md says how to fetch them.")],
-    regions: Annotated[str | None, typer.Option(help="These regions only, a,b.")] = None,
-    gpus: Annotated[str | None, typer.Option(help="These GPUs only, a,b.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the catalog file here.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Compare with this catalog file, not the shipped one.")] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="Write prices that change by over 50% too.")] = False,
-    spot: Annotated[bool, typer.Option("--spot/--no-spot", help="Take spot prices too.")] = True,
+    source: Annotated[
+        PriceSource, typer.Option("--from", help="Format of the files; docs/prices.md says how to fetch them.")
+    ],
+    regions: Annotated[str | None, typer.Option(help="Keep only these regions, such as us-east-1,eu-west-1.")] = None,
+    gpus: Annotated[str | None, typer.Option(help="Keep only these GPUs, such as h100,l40s.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the catalog to this file.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this catalog file instead of the shipped one.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Write prices even if they change by more than 50%.")
+    ] = False,
+    spot: Annotated[bool, typer.Option("--spot/--no-spot", help="Import spot prices too.")] = True,
     as_of: Annotated[
         str | None,
-        typer.Option("--as-of", "--date", help="The day of the prices, in place of the files' own."),
+        typer.Option("--as-of", "--date", help="The day of the prices, overriding the day given in the files."),
     ] = None,
     rate: Annotated[
         list[str] | None,
-        typer.Option(metavar="EUR=1.08@DAY", help="USD for one unit of a currency, on a day; may be repeated."),
+        typer.Option(metavar="EUR=1.08@DAY", help="USD for one unit of a currency on a day; may be repeated."),
     ] = None,
     format: FormatOption = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Turn price files that you fetched into a catalog file, and say what they change.
+    """Turn price files that you fetched into a catalog file, and show what they change.
 
-    A demand file takes what it writes: `catalog: prices.yaml`. Nothing is written if a price jumps by more than 50%,
-    unless you --accept that; without --out, nothing is written at all.
+    Use the result in a demand file: `catalog: prices.yaml`. Nothing is written if a price jumps by more than 50%,
+    unless you give --accept. Without --out, nothing is written at all.
     """
     from planner.catalog.entries import UNKNOWN_DATE
     from planner.catalog.importing.importing import price_files
@@ -65,9 +71,12 @@ def import_prices(
     )  # fmt: skip
     emit(made.document, Outputs(format))
     if UNKNOWN_DATE in made.imported.dates:
-        note("the files do not say of which day their prices are, so these count as stale: give it with --as-of", quiet)
+        note(
+            "the files do not say what day their prices are from, so they count as stale: give the day with --as-of",
+            quiet,
+        )
     if out is None:
-        note("nothing is written: add --out prices.yaml", quiet)
+        note("nothing was written: add --out prices.yaml", quiet)
         return
     if not accept:
         made.check_jumps(out)
@@ -77,12 +86,13 @@ def import_prices(
 
 def diff(
     before: Annotated[
-        str, typer.Argument(metavar="A", help="A catalog file, or the word shipped.", show_default=False)
+        str,
+        typer.Argument(metavar="A", help="A catalog file, or 'shipped' for the shipped catalog.", show_default=False),
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="Another one.", show_default=False)],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another catalog file, or 'shipped'.", show_default=False)],
     format: FormatOption = Format.table,
 ) -> None:
-    """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
+    """Compare the offers and prices of two catalog files; 'shipped' stands for the shipped catalog."""
     from planner.verbs.catalogs import diff_catalogs
 
     emit(diff_catalogs(before, after).document, Outputs(format))

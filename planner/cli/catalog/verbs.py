@@ -27,7 +27,7 @@ class _ShowByDefault(TyperGroup):
 verbs = typer.Typer()
 catalog = typer.Typer(
     cls=_ShowByDefault,
-    help="List and show what the catalog knows, with sources and dates; add to it. Without a command: show.",
+    help="List what the catalog knows, with sources and dates, and add to it. Without a command it is 'show'.",
     epilog=examples(
         "fleetplan catalog",
         "fleetplan catalog offers h100",
@@ -45,10 +45,12 @@ verbs.add_typer(catalog, name="catalog")
 )
 def show(
     kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
-    name: Annotated[str | None, typer.Argument(help="An entry, or part of the names to list.")] = None,
-    stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
+    name: Annotated[
+        str | None, typer.Argument(help="The name of an entry to show, or part of the names to list.")
+    ] = None,
+    stale_after: Annotated[str, typer.Option(help="Flag prices older than this.")] = "180d",
     as_of: Annotated[
-        str | None, typer.Option(help="The day that staleness refers to, YYYY-MM-DD; default today.")
+        str | None, typer.Option(help="The day that staleness refers to, YYYY-MM-DD; default: today.")
     ] = None,
     format: FormatOption = Format.table,
 ) -> None:
@@ -69,16 +71,18 @@ def add_model(
         Path, typer.Argument(metavar="CONFIG.json", help="A model's config.json on disk.", show_default=False)
     ],
     name: Annotated[
-        str | None, typer.Option(help="Name of the model, or its id on the Hub; by default from the file's path.")
+        str | None, typer.Option(help="Name of the model, or its id on the Hub; default: taken from the file's path.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write or add the entry to this file, not to stdout.")
+        Path | None,
+        typer.Option("--out", "-o", help="Write the entry to this file, or add it there, instead of printing it."),
     ] = None,
     parameters: Annotated[
-        str | None, typer.Option(help='The published number of parameters, such as "70.6B", to check the shapes with.')
+        str | None,
+        typer.Option(help='The published number of parameters, such as "70.6B", to check the config against.'),
     ] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A value that the config leaves open.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a value that the config leaves open.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an entry of the same name in --out.")] = False,
     format: FormatOption = Format.table,
@@ -86,7 +90,7 @@ def add_model(
 ) -> None:
     """Make a catalog entry from a model's Hugging Face config.json: weights, KV cache and arithmetic.
 
-    A demand file takes what it writes: `catalog: models.yaml`.
+    Use the result in a demand file: `catalog: models.yaml`.
     """
     from planner.catalog.model_config.config import parse_given
     from planner.io.files import check_targets

@@ -9,7 +9,7 @@ from typing import Any
 from planner.export.hosted import PORT, Hosted, HostedFleet
 from planner.export.manifests import documents
 from planner.export.names import unique
-from planner.export.record import Export, Step
+from planner.export.record import IN_JOB, Export, Step
 from planner.export.weights import BUCKET, DOWNLOAD, HOST_PATH, STREAM
 from planner.io.errors import listed
 
@@ -37,13 +37,16 @@ def export(fleet: HostedFleet) -> Export:
         covers=tuple(covers),
         steps=(
             Step("On each instance, install Docker, the driver and the NVIDIA Container Toolkit (ROCm for AMD)."),
-            Step("Read the secrets into the environment from where you keep them.", ("export HF_TOKEN VLLM_API_KEY",)),
+            Step("Load the secrets into the environment from where you keep them.", ("export HF_TOKEN VLLM_API_KEY",)),
             *(Step(f"On {name}:", (f"cd {name} && docker compose up --detach",)) for name in names),
-            Step("Wait until every service is healthy, and give the ports to the gateway.", ("docker compose ps",)),
+            Step("Wait until every service is healthy, then enter the ports in the gateway.", ("docker compose ps",)),
         ),
+        undo=(Step("Start the last good file.", ("docker compose up --detach --remove-orphans",)),),
+        replicas_of=IN_JOB,
+        by_the_hour=False,
         left_to_you=(
-            "ports are open to the instance itself only (127.0.0.1): keys travel in clear. Put the gateway beside "
-            "it, or change the address and put TLS in front",
+            "ports are open only to the instance itself (127.0.0.1), because keys are sent unencrypted. Run the "
+            "gateway on it, or change the address and put TLS in front",
             _weights_left(fleet),
             "the hours: start and stop instances by the table below; where several deployments share one, other hours "
             "may hold other numbers of the same services",

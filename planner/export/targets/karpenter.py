@@ -7,9 +7,8 @@ from typing import Any
 from planner.case.prices import HELD
 from planner.catalog.entries import TERM_MONTHS
 from planner.export.hosted import HostedFleet
-from planner.export.manifests import documents
 from planner.export.names import label_value, plain, unique
-from planner.export.record import Export, Step
+from planner.export.record import Export, Step, undone_by_applying
 from planner.export.targets.kubernetes import CAPACITY_TYPE, INSTANCE_TYPE, REGION
 from planner.io.errors import input_error, listed
 from planner.plan.plan import FleetLine
@@ -44,25 +43,29 @@ def export(fleet: HostedFleet) -> Export:
         files.setdefault(path, []).append(_node_pool(fleet, names[offer, way], offer, way, gpus))
     others = sorted({offer for offer, _ in bought} - {offer for offer, _ in known})
     return Export(
-        files={path: documents(fleet.header, *pools) for path, pools in files.items()},
+        files={path: fleet.manifests(*pools) for path, pools in files.items()},
         covers=(
-            "a NodePool for each instance type and way to buy it: what is held or reserved first, then on demand, then "
+            "a NodePool for each instance type and purchase type: first what is held or reserved, then on demand, then "
             "spot",
-            "each is limited to the GPUs that the plan has in its busiest hour, and one instance more: a node that "
-            "drifts or fails is replaced by a new one before it is drained",
+            "each is limited to the GPUs of the plan's busiest hour plus one instance: a node that drifts or fails is "
+            "replaced by a new one before it is drained",
             "the Deployments of the kubernetes target choose their nodes: those that are not called -spot never run "
             "on spot nodes",
-            "pools of instances that hold several replicas are consolidated, one node at a time, so that replicas "
-            "stand as densely as planned; the others are given back when they are empty",
+            "pools of instances that hold several replicas are consolidated, one node at a time, so that replicas are "
+            "packed as densely as planned; nodes of other pools are given back when they are empty",
         ),
         steps=(
             Step("Install Karpenter 1.x with its provider for your cloud, and a node class called 'default'."),
             *(
-                Step(f"In the cluster of {cluster}:", (f"kubectl apply -f {cluster}/",))
+                Step(
+                    f"In the cluster of {cluster}:",
+                    (f"kubectl apply --dry-run=server -f {cluster}/", f"kubectl apply -f {cluster}/"),
+                )
                 for cluster in sorted({path.split("/")[0] for path in files})
             ),
             Step("Apply the kubernetes target of the same plan, then the keda target."),
         ),
+        undo=undone_by_applying(sorted({path.split("/")[0] for path in files}))[:1],
         left_to_you=(
             f"the node class: image, network, roles, and a disk with room for the weights ({_disks(fleet)})",
             "commitments: a savings plan or reserved instance is a discount on nodes that run on demand and needs "

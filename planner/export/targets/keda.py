@@ -13,25 +13,31 @@ from itertools import pairwise
 from typing import Any
 
 from planner.export.hosted import Hosted, HostedFleet, Part
-from planner.export.hours import cron, fewest, peak
-from planner.export.manifests import documents
-from planner.export.record import Export, Step
+from planner.export.hours import Skipped, cron, fewest, peak
+from planner.export.promises import RUNNING, WAITING, selector
+from planner.export.record import Export, Step, undone_by_applying
 from planner.export.tolerance import Floors, floors
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent
 
+PODS = 'pod=~"{name}-[a-z0-9]+-[a-z0-9]+"'
+"""selects the pods of a Deployment by its {name}"""
 PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
 STABLE_S = 300
 """before replicas are taken away; also how long those of a block stay after its end"""
 HPA_LOOKS_S = 15
 """between looks of a HorizontalPodAutoscaler, where nobody changed it"""
+SILENT = (
+    "a query that answers nothing looks healthy, for KEDA then serves its fallback: look at the ScalingActive "
+    "condition of the HorizontalPodAutoscalers (<unknown> on the left of TARGETS is broken, 0 is idle)"
+)
 LOOK_S = 30
 """between looks at the triggers of what has no replica at some time"""
 
 
 def export(fleet: HostedFleet) -> Export:
     files = {
-        f"{h.cluster}/{h.name}.yaml": documents(fleet.header, *(_scaled_object(fleet, h, part) for part in h.parts))
+        f"{h.cluster}/{h.name}.yaml": fleet.manifests(*(_scaled_object(fleet, h, part) for part in h.parts))
         for h in fleet.hosted
     }
     zone = fleet.settings.time_zone
@@ -39,12 +45,11 @@ def export(fleet: HostedFleet) -> Export:
         files=files,
         covers=(
             "a ScaledObject for each Deployment of the kubernetes target; its cron triggers hold the table below",
-            "where replicas are added, a block starts early by the time that a start takes, weights included, so that "
-            "they serve from the full hour on (give --weights as for the kubernetes target)",
+            "where replicas are added, a block begins early by the start-up time, weights included, so that they serve "
+            "from the full hour on (give --weights as for the kubernetes target)",
             "a trigger on load adds replicas above that floor, up to those of the busiest hour of all months"
             + _headroom(fleet),
-            "the threshold of that trigger is what a replica has in flight in the busiest hour of the plan; without "
-            "Prometheus the floor stays",
+            *thresholds(fleet),
         ),
         steps=(
             Step("Install KEDA, and apply the kubernetes target of the same plan."),
@@ -56,17 +61,45 @@ def export(fleet: HostedFleet) -> Export:
                 for cluster in fleet.clusters
             ),
         ),
+        undo=(
+            *undone_by_applying(fleet.clusters)[:1],
+            Step(
+                "Or freeze the present number of replicas while you investigate: KEDA then leaves it alone.",
+                ("kubectl annotate scaledobject NAME autoscaling.keda.sh/paused=true",),
+            ),
+        ),
         left_to_you=(
             "Prometheus: put its address at serverAddress; it must scrape the pods and keep their names in the label "
             "'pod'",
             f"the time zone: hours are those of {zone}; export again with --time-zone if the demand file means others",
         ),
         cautions=(
-            "applying the kubernetes target again sets the replicas of the busiest hour until KEDA's next look",
-            *_tolerated(fleet),
-            *_handovers(fleet),
+            "applying the kubernetes target again sets the replicas of the busiest hour until KEDA next polls",
+            SILENT,
+            *clocks(fleet),
+            *tolerated(fleet),
+            *handovers(fleet),
         ),
     )
+
+
+def thresholds(fleet: HostedFleet) -> Iterator[str]:
+    """What the trigger on load compares with, and how far it may go."""
+    tuned = fleet.hosted[0].tuned
+    if tuned is None:
+        yield (
+            "the threshold of that trigger is what a replica has in flight in the busiest hour of the plan; without "
+            "Prometheus the floor stays"
+        )
+        return
+    yield (
+        f"the settings are those that were tuned: a threshold of {percent(tuned.target)} of what a replica has in "
+        f"flight in the busiest hour, floors {tuned.more_lead_s / 60:g} min earlier than a start and with "
+        f"{counted(tuned.buffer, 'replica')} more than planned, a ceiling of {tuned.most_ratio:g} times the plan's "
+        "peak; without Prometheus the floor stays"
+    )
+    if tuned.most_ratio > 1 or tuned.buffer:
+        yield "the plan buys no instances for what is above its peak: raise the limits of the NodePools"
 
 
 def _headroom(fleet: HostedFleet) -> str:
@@ -78,7 +111,7 @@ def _headroom(fleet: HostedFleet) -> str:
     )
 
 
-def _tolerated(fleet: HostedFleet) -> Iterator[str]:
+def tolerated(fleet: HostedFleet) -> Iterator[str]:
     """What it takes that a HorizontalPodAutoscaler leaves counts alone that are nearly right."""
     parts = [(part, floors_of(fleet, h, part)) for h in fleet.hosted for part in h.parts]
     off = [(part, written) for part, written in parts if any(written.more_by_hour) or written.are_raised]
@@ -102,7 +135,40 @@ def _tolerated(fleet: HostedFleet) -> Iterator[str]:
     )
 
 
-def _handovers(fleet: HostedFleet) -> Iterator[str]:
+def clocks(fleet: HostedFleet) -> Iterator[str]:
+    """What the night in which summer time begins does to triggers: KEDA passes over times that do not exist."""
+    without = fleet.skipped
+    if without is None:
+        return
+    early = [
+        part.name
+        for h in fleet.hosted
+        for part in h.parts
+        if any(_starts_in(trigger["metadata"]["start"], without) for trigger in cron_triggers(fleet, h, part))
+    ]
+    span = f"{_clock(without.first_min)} to {_clock(without.after_min)}"
+    zone = fleet.settings.time_zone
+    found = (
+        f"{zone} has no {span} in the night in which summer time begins: what would end or begin at "
+        f"{_clock(without.first_min)} does so a minute earlier all year, since KEDA passes over times that do not exist"
+    )
+    if early:
+        found += (
+            f"; {listed(early, 'and')}: a block that begins within that hour is there from the day before, once a year"
+        )
+    yield found
+
+
+def _starts_in(expression: str, without: Skipped) -> bool:
+    minute, hour, *_ = expression.split()
+    return without.first_min <= 60 * int(hour) + int(minute) < without.after_min
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+def handovers(fleet: HostedFleet) -> Iterator[str]:
     """Hours at which some replicas can only start once others have left their GPUs."""
     for offer, there in fleet.offers.items():
         late: dict[str, list[str]] = {}
@@ -122,7 +188,15 @@ def _handovers(fleet: HostedFleet) -> Iterator[str]:
 
 
 def _scaled_object(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
-    least, most = fewest(part.hours), most_replicas(fleet, part)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": part.name}
+    return scaled_object(fleet, h, part, target, [load_trigger(fleet, h, part)])
+
+
+def scaled_object(
+    fleet: HostedFleet, h: Hosted, part: Part, target: dict[str, str], on_load: list[dict[str, Any]], least: int = 0
+) -> dict[str, Any]:
+    """Of anything that can be scaled: the plan's hours as a floor under triggers on load."""
+    least, most = max(least, fewest(part.floor)), most_replicas(fleet, part)
     # KEDA looks by itself only at what may have no replica: everything else is the HorizontalPodAutoscaler's
     from_zero = {"pollingInterval": LOOK_S, "cooldownPeriod": STABLE_S} if not least else {}
     return {
@@ -130,21 +204,36 @@ def _scaled_object(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
         "kind": "ScaledObject",
         "metadata": {"name": part.name, "labels": {"app.kubernetes.io/managed-by": "fleetplan"}},
         "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": part.name},
+            "scaleTargetRef": target,
             **from_zero,
             "minReplicaCount": least,
             "maxReplicaCount": most,
-            "fallback": {"failureThreshold": 3, "replicas": least},
-            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior(most)}},
-            "triggers": [*_cron_triggers(fleet, h, part), _load_trigger(h, part)],
+            **steering(fleet, part, least),
+            "triggers": [*cron_triggers(fleet, h, part), *on_load],
         },
     }
 
 
-def behavior(most: int) -> dict[str, Any]:
+def steering(fleet: HostedFleet, part: Part, least: int) -> dict[str, Any]:
+    """What KEDA does without Prometheus, and how fast."""
+    return {
+        "fallback": {"failureThreshold": 3, "replicas": least},
+        "advanced": {
+            "horizontalPodAutoscalerConfig": {"behavior": behavior(most_replicas(fleet, part), stable_s(fleet))}
+        },
+    }
+
+
+def stable_s(fleet: HostedFleet) -> int:
+    """Before replicas are taken away."""
+    tuned = fleet.hosted[0].tuned
+    return STABLE_S if tuned is None else round(tuned.down_window_s)
+
+
+def behavior(most: int, stable: int = STABLE_S) -> dict[str, Any]:
     """All replicas that are asked for come at once: by default counts double, and one on the way may be near enough."""
     at_once = {"type": "Pods", "value": most, "periodSeconds": HPA_LOOKS_S}
-    return {"scaleUp": {"policies": [at_once]}, "scaleDown": {"stabilizationWindowSeconds": STABLE_S}}
+    return {"scaleUp": {"policies": [at_once]}, "scaleDown": {"stabilizationWindowSeconds": stable}}
 
 
 def most_replicas(fleet: HostedFleet, part: Part) -> int:
@@ -153,28 +242,28 @@ def most_replicas(fleet: HostedFleet, part: Part) -> int:
 
 
 def floors_of(fleet: HostedFleet, h: Hosted, part: Part) -> Floors:
-    early_min = _lead_min(h) + STABLE_S // 60
-    return floors(part.hours, most_replicas(fleet, part), applied=peak(part.hours), early_min=early_min)
+    early_min = lead_min(h) + math.ceil(stable_s(fleet) / 60)
+    return floors(part.floor, most_replicas(fleet, part), applied=peak(part.hours), early_min=early_min)
 
 
-def _lead_min(h: Hosted) -> int:
-    return math.ceil(h.start_s / 60)
+def lead_min(h: Hosted) -> int:
+    return math.ceil(h.lead_s / 60)
 
 
-def _cron_triggers(fleet: HostedFleet, h: Hosted, part: Part) -> list[dict[str, Any]]:
+def cron_triggers(fleet: HostedFleet, h: Hosted, part: Part) -> list[dict[str, Any]]:
     """One for each block above the fewest, which are always there."""
     triggers = []
     for block, replicas in floors_of(fleet, h, part).written.items():
-        start, end = cron(block, _lead_min(h))
+        start, end = cron(block, lead_min(h), fleet.skipped)
         name = f"{block.day.replace(' ', '-')}-{block.start_h:02d}h"
         schedule = {"timezone": fleet.settings.time_zone, "start": start, "end": end, "desiredReplicas": str(replicas)}
         triggers.append({"type": "cron", "name": name, "metadata": schedule})
     return triggers
 
 
-def _load_trigger(h: Hosted, part: Part) -> dict[str, Any]:
+def load_trigger(fleet: HostedFleet, h: Hosted, part: Part, replicas_of: str = PODS) -> dict[str, Any]:
     """Requests running and waiting; a pod's name is that of its Deployment and two words more."""
-    pods = f'{{pod=~"{part.name}-[a-z0-9]+-[a-z0-9]+"}}'
-    query = f"sum(vllm:num_requests_running{pods}) + sum(vllm:num_requests_waiting{pods})"
-    metadata = {"serverAddress": PROMETHEUS, "query": query, "threshold": str(h.in_flight)}
+    pods = selector(fleet, replicas_of, part.name)
+    query = f"sum({RUNNING}{pods}) + sum({WAITING}{pods})"
+    metadata = {"serverAddress": PROMETHEUS, "query": query, "threshold": str(h.target_in_flight)}
     return {"type": "prometheus", "name": "load", "metadata": metadata}

@@ -13,23 +13,27 @@ from typing import Any
 
 from planner.export.hosted import PORT, Hosted, HostedFleet, Part
 from planner.export.hours import peak
-from planner.export.manifests import documents
 from planner.export.names import label_value
 from planner.export.pods import (
     GROUP,
     HOME,
+    MONITORING,
     RESTRICTED,
     USER,
+    budget,
     environment,
     filling_job,
     folder_maker,
+    labels_of,
     metadata,
+    monitor,
     pod_security,
+    scraped,
     weights_left,
     weights_mount,
     weights_volume,
 )
-from planner.export.record import Export, Step
+from planner.export.record import Export, Step, undone_by_applying
 from planner.export.weights import DOWNLOAD, HOST_PATH, PVC
 from planner.io.errors import listed
 
@@ -55,14 +59,16 @@ NOTICE_S = 120
 SLEEP_S, AFTER_S = 15, 30
 """the wait before a replica is told to stop, so that nothing more is sent to it, and the time after its last answer"""
 LEAST_DRAIN_S = 15
+VLLM_PODS = {"app.kubernetes.io/name": "vllm"}
 CPUS_PER_GPU, GIB_PER_GPU = 2, 8
 """requests that fit the smallest instances of the catalog: 4 CPUs and 16 GiB beside a GPU"""
 
 
 def export(fleet: HostedFleet) -> Export:
-    files = {f"{h.cluster}/{h.name}.yaml": documents(fleet.header, *_objects(fleet, h)) for h in fleet.hosted}
+    files = {f"{h.cluster}/{h.name}.yaml": fleet.manifests(*_objects(fleet, h)) for h in fleet.hosted}
+    files["monitoring/pods.yaml"] = fleet.manifests(monitor("vllm", VLLM_PODS))
     if fleet.settings.weights.kind == PVC:
-        files |= {f"weights/{c}.yaml": documents(fleet.header, filling_job(fleet, c)) for c in fleet.clusters}
+        files |= {f"weights/{c}.yaml": fleet.manifests(filling_job(fleet, c)) for c in fleet.clusters}
     return Export(
         files=files,
         covers=(
@@ -73,20 +79,22 @@ def export(fleet: HostedFleet) -> Export:
             *_spread_is_told(fleet),
             "as many replicas of each as its busiest hour needs: the targets keda and karpenter follow the hours",
             _security(fleet),
-            "a replica that stops takes no more requests and finishes those that it has: --shutdown-timeout is the "
-            "longest answer of the plan, on spot what the notice of a reclaim leaves",
+            "a replica that stops takes no new requests and finishes those it has: --shutdown-timeout is the longest "
+            "answer of the plan, on spot what the notice of a reclaim leaves",
         ),
-        steps=tuple(step for cluster in fleet.clusters for step in _steps(fleet, cluster)),
+        steps=(*(step for cluster in fleet.clusters for step in _steps(fleet, cluster)), MONITORING),
+        undo=undone_by_applying(fleet.clusters),
+        by_the_hour=False,
         left_to_you=(
             *weights_left(fleet),
             *_users(fleet),
-            f"requests of {CPUS_PER_GPU} CPUs and {GIB_PER_GPU} GiB a GPU are no part of the plan: set them to your "
-            "instances",
+            f"requests of {CPUS_PER_GPU} CPUs and {GIB_PER_GPU} GiB a GPU are not part of the plan: set them to suit "
+            "your instances",
             *_labels(fleet),
         ),
         cautions=(
-            "an update replaces replicas in place (maxSurge 0), since the plan buys no GPUs beside them: apply it in "
-            "a quiet hour",
+            "an update replaces replicas in place (maxSurge 0), since the plan buys no spare GPUs: apply it in a quiet "
+            "hour",
             *_crowded(fleet),
             *_not_held_apart(fleet),
         ),
@@ -155,13 +163,7 @@ def _labels(fleet: HostedFleet) -> list[str]:
 
 def _objects(fleet: HostedFleet, h: Hosted) -> list[dict[str, Any]]:
     deployments = [_deployment(fleet, h, part) for part in h.parts]
-    return [*deployments, _service(h), *(_budget(h, part) for part in h.parts)]
-
-
-def labels_of(h: Hosted, part: Part | None = None) -> dict[str, str]:
-    """What the pods of a deployment have in common, or those of a part of it."""
-    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": h.name}
-    return labels if part is None else labels | {"app.kubernetes.io/component": "spot" if part.spot else "firm"}
+    return [*deployments, _service(h), *(budget(part.name, labels_of(h, part)) for part in h.parts)]
 
 
 def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
@@ -171,24 +173,22 @@ def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
         "fleetplan/deployment": h.plan.deployment.key,
         "fleetplan/workloads": json.dumps(list(h.pool.workloads)),
     }
-    scraped = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": metadata(part.name, labels) | {"annotations": annotations},
         "spec": {
             "replicas": peak(part.hours),
-            "progressDeadlineSeconds": 2 * _start_limit_s(h),
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "progressDeadlineSeconds": 2 * start_limit_s(h),
+            "strategy": in_place(),
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels, "annotations": scraped}, "spec": _pod(fleet, h, part)},
+            "template": {"metadata": {"labels": labels, "annotations": scraped(PORT)}, "spec": _pod(fleet, h, part)},
         },
     }
 
 
 def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
-    drain_s = max(LEAST_DRAIN_S, min(h.drain_s, NOTICE_S - SLEEP_S - AFTER_S) if part.spot else h.drain_s)
-    spread = list(_spread(fleet, h, part))
+    finish_s = drain_s(h, part)
     volumes: list[dict[str, Any]] = [
         *weights_volume(h),
         {"name": "home", "emptyDir": {}},
@@ -200,24 +200,51 @@ def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
         "securityContext": pod_security(),
-        "terminationGracePeriodSeconds": SLEEP_S + drain_s + AFTER_S,
-        "nodeSelector": {INSTANCE_TYPE: label_value(h.offer.instance), REGION: label_value(h.offer.region)},
-        "affinity": {"nodeAffinity": _firm_or_spot(h, part)},
-        "tolerations": [
-            {"key": _gpu_resource(h), "operator": "Exists", "effect": "NoSchedule"},
-            *([{"key": k, "operator": "Equal", "value": v, "effect": "NoSchedule"} for k, v in _spot_labels(h)]
-              if part.spot else []),
-        ],
-        **({"topologySpreadConstraints": spread} if spread else {}),
+        "terminationGracePeriodSeconds": grace_s(h, part),
+        **placement(fleet, h, part),
         **({"initContainers": [folder_maker(h)]} if h.weights.kind == HOST_PATH else {}),
-        "containers": [_container(h, drain_s)],
+        "containers": [_container(h, finish_s)],
         "volumes": volumes,
     }  # fmt: skip
 
 
-def _spread(fleet: HostedFleet, h: Hosted, part: Part) -> Iterator[dict[str, Any]]:
+def drain_s(h: Hosted, part: Part) -> int:
+    """For the longest answer of the plan; on spot what the notice of a reclaim leaves."""
+    return max(LEAST_DRAIN_S, min(h.drain_s, NOTICE_S - SLEEP_S - AFTER_S) if part.spot else h.drain_s)
+
+
+def grace_s(h: Hosted, part: Part) -> int:
+    """Until a pod that stops is killed."""
+    return SLEEP_S + drain_s(h, part) + AFTER_S
+
+
+def placement(fleet: HostedFleet, h: Hosted, part: Part, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """Where the pods of a part may stand; `labels` select them where others than those of its Deployment do."""
+    spread = list(_spread(fleet, h, part, labels or labels_of(h, part)))
+    spot = [{"key": k, "operator": "Equal", "value": v, "effect": "NoSchedule"} for k, v in _spot_labels(h)]
+    return {
+        "nodeSelector": {INSTANCE_TYPE: label_value(h.offer.instance), REGION: label_value(h.offer.region)},
+        "affinity": {"nodeAffinity": _firm_or_spot(h, part)},
+        "tolerations": [
+            {"key": gpu_resource(h), "operator": "Exists", "effect": "NoSchedule"},
+            *(spot if part.spot else []),
+        ],
+        **({"topologySpreadConstraints": spread} if spread else {}),
+    }
+
+
+def resources(h: Hosted) -> dict[str, Any]:
+    """Of a replica."""
+    gpus = {gpu_resource(h): str(h.gpus)}
+    return {
+        "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus}Gi", **gpus},
+        "limits": gpus,
+    }
+
+
+def _spread(fleet: HostedFleet, h: Hosted, part: Part, labels: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Over instances, so that no deployment stands in one alone, and over zones where there are some."""
-    pods = {"labelSelector": {"matchLabels": labels_of(h, part)}}
+    pods = {"labelSelector": {"matchLabels": labels}}
     strictly = {"whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}
     # not honored, a node that fails or is drained counts as one with no replica, and what it had fits nowhere else
     skew = max_skew(fleet, h, part)
@@ -269,25 +296,21 @@ def _spot_labels(h: Hosted) -> tuple[tuple[str, str], ...]:
     return SPOT_LABELS.get(h.offer.provider, ANYWHERE)
 
 
-def _container(h: Hosted, drain_s: int) -> dict[str, Any]:
+def _container(h: Hosted, finish_s: int) -> dict[str, Any]:
     probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "timeoutSeconds": 5}
     mounts = [*weights_mount(h.weights), {"name": "home", "mountPath": HOME}, {"name": "shm", "mountPath": SHM}]
     if h.adapters:
         mounts.append({"name": "adapters", "mountPath": f"{WORK}/adapters", "readOnly": True})
-    gpus = {_gpu_resource(h): str(h.gpus)}
     return {
         "name": "vllm",
         "image": h.image,
         "command": ["vllm", "serve"],
-        "args": [a.replace("$", "$$") for a in (*h.arguments, "--shutdown-timeout", str(drain_s))],
+        "args": [a.replace("$", "$$") for a in (*h.arguments, "--shutdown-timeout", str(finish_s))],
         "workingDir": WORK,
         "env": environment(h),
         "ports": [{"name": "http", "containerPort": PORT}],
-        "resources": {
-            "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus}Gi", **gpus},
-            "limits": gpus,
-        },
-        "startupProbe": probe | {"failureThreshold": math.ceil(_start_limit_s(h) / 10)},
+        "resources": resources(h),
+        "startupProbe": probe | {"failureThreshold": math.ceil(start_limit_s(h) / 10)},
         "readinessProbe": probe | {"failureThreshold": 3},
         "livenessProbe": probe | {"failureThreshold": 6},
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(SLEEP_S)]}}},
@@ -296,11 +319,17 @@ def _container(h: Hosted, drain_s: int) -> dict[str, Any]:
     }
 
 
-def _start_limit_s(h: Hosted) -> int:
+def in_place() -> dict[str, Any]:
+    """How replicas are replaced: the plan buys no GPUs beside them."""
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+
+def start_limit_s(h: Hosted) -> int:
+    """A replica that has not started by then is given up."""
     return max(LEAST_START_S, math.ceil(START_SLACK * h.start_s))
 
 
-def _gpu_resource(h: Hosted) -> str:
+def gpu_resource(h: Hosted) -> str:
     return "amd.com/gpu" if h.is_amd else "nvidia.com/gpu"
 
 
@@ -310,17 +339,4 @@ def _service(h: Hosted) -> dict[str, Any]:
         "kind": "Service",
         "metadata": metadata(h.name, labels_of(h)),
         "spec": {"selector": labels_of(h), "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
-    }
-
-
-def _budget(h: Hosted, part: Part) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": metadata(part.name, labels_of(h, part)),
-        "spec": {
-            "maxUnavailable": 1,
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": {"matchLabels": labels_of(h, part)},
-        },
     }

@@ -13,7 +13,7 @@ from typing import Any
 from planner.export.hosted import PORT, VLLM, Hosted, HostedFleet
 from planner.export.hours import Hours, fewest, peak
 from planner.export.manifests import documents
-from planner.export.record import Export, Step
+from planner.export.record import IN_JOB, Export, Step
 from planner.export.weights import DOWNLOAD, STREAM
 from planner.io.errors import input_error, listed
 
@@ -49,8 +49,11 @@ def export(fleet: HostedFleet) -> Export:
                 ("sky check", "export HF_TOKEN=... VLLM_API_KEY=..."),
             ),
             *(Step(f"Start {h.name}:", (f"sky serve up {SECRETS} -n {h.name} {h.name}.yaml",)) for h in known),
-            Step("Watch them come up, and give their endpoints to the gateway.", ("sky serve status",)),
+            Step("Watch them come up, then enter their endpoints in the gateway.", ("sky serve status",)),
         ),
+        undo=(Step("Update a service to the last good file.", ("sky serve update NAME NAME.yaml",)),),
+        replicas_of=IN_JOB,
+        by_the_hour=False,
         left_to_you=(
             "the hours: SkyServe follows the load, not the clock; to hold the table below, change min_replicas and "
             "run 'sky serve update' on a schedule",

@@ -148,7 +148,7 @@ def _from_numbers(number: np.ndarray, unit: str | None, ledger: Ledger, name: st
             scaled[flags] = number[flags] * UNITS[name_of_unit]
             seen.append(name_of_unit)
     if len(seen) > 1:
-        ledger.note(f"{name}: times in {' and '.join(seen)} stand side by side; each is read by its size")
+        ledger.note(f"{name}: times in {' and '.join(seen)} are mixed; each is read by its size")
     return np.rint(scaled).astype(np.int64), read
 
 
@@ -157,6 +157,6 @@ def _note_zones(text: pd.Series, ledger: Ledger, name: str) -> None:
     if with_zone.all():
         return
     if with_zone.any():
-        ledger.note(f"{name}: times with and without a time zone stand side by side; those without are taken as UTC")
+        ledger.note(f"{name}: times with and without a time zone are mixed; those without count as UTC")
     else:
-        ledger.note(f"{name}: times have no time zone and are taken as UTC")
+        ledger.note(f"{name}: times have no time zone and count as UTC")

@@ -21,7 +21,9 @@ def rows_of_document(path: Path, record: dict[str, Any], ledger: Ledger) -> list
         if "resourceSpans" in record:
             return [row for resource in record["resourceSpans"] for row in _spans(resource)]
         if "resourceMetrics" in record:
-            ledger.note(f"{shown(path.name)}: OpenTelemetry metrics are left out; spans of the same calls say more")
+            ledger.note(
+                f"{shown(path.name)}: OpenTelemetry metrics are left out; the spans of the same calls have more detail"
+            )
             return []
         if isinstance(record.get("results"), list) and "start_time" in record:
             nothing = {"num_model_requests": 0, "input_tokens": 0, "output_tokens": 0, "input_cached_tokens": 0}

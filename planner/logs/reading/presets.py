@@ -24,7 +24,7 @@ FIELDS = ("time", "prompt", "output", "cached", "model", "route", "team", "workl
 NAMES = ("model", "route", "team", "workload", "id", "series")
 """fields that are text, whatever they look like"""
 TIME_UNITS = ("ms", "us", "ns", "s")
-NAMED_BY_FLAG, NAMED_BY_KEY = "Name it: --columns {}=COLUMN", "Name it beside the log: columns: {{{}: COLUMN}}"
+NAMED_BY_FLAG, NAMED_BY_KEY = "Name it: --columns {}=COLUMN", "Name it next to the log: columns: {{{}: COLUMN}}"
 NO_GENERATION = r"(?i)embed|rerank|image|speech|transcription|moderation"
 _COLUMN_NAME = re.compile(r"[^\W\d][\w ./()%:-]{0,39}")
 _DETAILS = ("usage_details", "usageDetails", "usage")

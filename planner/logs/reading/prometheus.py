@@ -103,10 +103,10 @@ class Metrics:
             raise input_error(self.first, "holds no count of requests", remedy)
         if self.restarts:
             some = f"{len(self.restarts)} restart{'s' * (len(self.restarts) > 1)}"
-            self.ledger.note(f"{some} of a replica: what its counters show afterwards is counted on top")
+            self.ledger.note(f"{some} of a replica: what its counters show afterwards is added")
         if self.longest_s > 3 * self.usual_s:
             pause = f"{self.longest_s / 60:.0f} minutes"
-            self.ledger.note(f"counters pause for up to {pause}: what they grew by is spread over the pause")
+            self.ledger.note(f"counters pause for up to {pause}: their growth is spread over the pause")
         for key in sorted(set(self.counters) - set(usable)):
             self.ledger.note(f"metrics of {shown(key)} hold no requests and are left out")
         return usable

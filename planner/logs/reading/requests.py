@@ -162,7 +162,7 @@ class Log:
                     raise
                 errors.append(error)
                 self.ledger.no_logs.append(path)
-                self.ledger.note(f"{shown(path.name)} is no log and is left out: it {error.diagnostics[0].message}")
+                self.ledger.note(f"{shown(path.name)} is not a log and is left out: it {error.diagnostics[0].message}")
         if errors and len(errors) == len(files):
             raise InputError([diagnostic for error in errors for diagnostic in (*_no_logs(files), *error.diagnostics)])
         self.days.check()

@@ -97,7 +97,7 @@ def calibrate(
     done = tuple(_calibrated(profile, catalog) for profile in profiles)
     if not any(d.is_used for d in done):
         losing = [Diagnostic(d.name, None, None, "", text, MEASURE_INSTEAD) for d in done for text in _left_out(d)]
-        too_few = [Diagnostic(d.name, None, None, "", "these points say too little", MEASURE_INSTEAD) for d in done]
+        too_few = [Diagnostic(d.name, None, None, "", "these points are not enough", MEASURE_INSTEAD) for d in done]
         raise InputError(losing or too_few)
     doubts = tuple(f"{d.name}: {text}" for d in done for text in (*_left_out(d), *_doubts(d)))
     return Calibration(len(points), (*notes, *doubts), done, profiles_text([d.profile for d in done if d.is_used]))
@@ -129,9 +129,9 @@ def _doubts(d: CalibratedDeployment) -> Iterator[str]:
         return
     if d.result.flattered:
         yield (
-            "what is faster than predicted does not count: requests of one length start and end together, which "
-            "flatters a replica; measure lengths that vary (vllm bench serve --random-range-ratio 0.5), or write "
-            "lengths_vary: true at the profile's points if they did"
+            "results faster than predicted do not count: requests of one length start and end together, which flatters "
+            "a replica; measure lengths that vary (vllm bench serve --random-range-ratio 0.5), or write lengths_vary: "
+            "true at the profile's points if they did"
         )
     if d.errors and not any(e.held_out for e in d.errors):
-        yield "too few runs to test what they say: measure at three or more concurrencies"
+        yield "too few runs to test the calibration: measure at three or more concurrencies"

@@ -78,7 +78,9 @@ class RunVariants:
         layout, mixture = point.sharing.layout(gpus), self.catalog.models[model].moe is not None
         words = self.parallelism or (point.sharing.parallelism or "").lower()
         if not mixture and layout.attention_copies > 1:
-            message = f"was measured on {layout.attention_copies} replicas together: {model} is no mixture of experts"
+            message = (
+                f"was measured on {layout.attention_copies} replicas together: {model} is not a mixture of experts"
+            )
             self._complain(point, message, ONE_REPLICA)
             return None
         if words:
@@ -91,7 +93,7 @@ class RunVariants:
         parallelism = parallelism_of(layout, gpus)
         if parallelism is None:
             remedy = NO_PIPELINES if layout.stages > 1 else ONE_WAY
-            self._complain(point, f"{_in_degrees(layout)} on {gpus} GPUs: plans know no such mix", remedy)
+            self._complain(point, f"{_in_degrees(layout)} on {gpus} GPUs: plans do not support this mix", remedy)
         return parallelism
 
     def _complain(self, point: BenchPoint, message: str, remedy: str) -> None:
@@ -175,8 +177,8 @@ class _Maker:
         if rates and runs:
             self.complain(
                 rates[0],
-                "gives a highest rate without latencies, beside runs that have them",
-                "Calibrate tables of highest rates and benchmark runs apart",
+                "gives a highest rate without latencies, next to runs that have them",
+                "Calibrate tables of highest rates and benchmark runs separately",
             )
         points = [measured for point in runs if (measured := self._measured(point, replica))]
         table = self._table(rates, replica)
@@ -254,7 +256,7 @@ class _Maker:
             earlier = table.setdefault((rate.input_tokens, rate.output_tokens), rate)
             if earlier != rate:
                 both = f"{earlier.requests_per_s:g} and {rate.requests_per_s:g} requests/s"
-                self.complain(point, f"gives these lengths a second time: {both}", "Keep one of the two")
+                self.complain(point, f"repeats these lengths: {both}", "Keep one of the two")
         return list(table.values())
 
 

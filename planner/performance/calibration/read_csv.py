@@ -55,7 +55,9 @@ def csv_points(text: str, file: str) -> tuple[list[BenchPoint], list[Diagnostic]
         for row in rows:
             records.append(Record({k: v for k, v in row.items() if k and v != ""}, file, rows.line_num))
     except csv.Error as error:
-        return [], [Diagnostic(file, rows.line_num, None, "", f"is no row of a CSV file: {error}", "Check its quotes")]
+        return [], [
+            Diagnostic(file, rows.line_num, None, "", f"is not a row of a CSV file: {error}", "Check its quotes")
+        ]
     used = [record for record in records if record.data]
     if set(LONG_COLUMNS) <= set(columns):
         points = _long_points(used)

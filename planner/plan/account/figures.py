@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.case.horizon import refused_per_month
+from planner.case.slots import refused_per_month
 from planner.plan.account.account import Account
 from planner.plan.account.flows import Served
 from planner.plan.account.limits import limits_reached
@@ -88,8 +88,12 @@ def worked_out_again(plan: Plan, account: Account) -> Plan:
         update={
             "if_throughput_is_off": ends.model_copy(update={"mid_usd_per_month": mid}),
             "options": plan.options,
+            "assumed_limits": plan.assumed_limits,
+            "simpler": plan.simpler,
             "left_out": plan.left_out,
             "verified": plan.verified,
+            "sampled": plan.sampled,
+            "operation": plan.operation,
             "studies": plan.studies,
         }
     )

@@ -12,9 +12,9 @@ import numpy as np
 from planner.candidates.replica import Replica
 from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic
+from planner.case.apis import tokens_of
 from planner.case.case import Case, Workload
-from planner.case.costs import tokens_of
-from planner.case.horizon import Slot, rates_rps, slots_before, slots_of
+from planner.case.slots import Slot, rates_rps, slots_before, slots_of
 from planner.plan.decisions import Decisions, DeploymentDecision, PoolDecision, WorkloadDecision
 from planner.plan.plan import Flow
 

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.case.costs import baseline_of, baseline_usd_per_month, cache_usd_per_h, request_usd
-from planner.case.horizon import hours_in_a_month
+from planner.case.apis import baseline_of, baseline_usd_per_month, cache_usd_per_h, request_usd
 from planner.case.prices import HELD, InstancePrice, price_of
 from planner.case.quarters import held_usd_per_month
+from planner.case.slots import hours_in_a_month
 from planner.case.terms import beyond_months, months_to_pay, not_for_sale
 from planner.case.vendors import Vendor, vendor_usd, vendors_bought_of, vendors_of_offer
 from planner.catalog.entries import TERM_MONTHS

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.case.costs import cache_usd_per_h, request_usd
+from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.menu import held_instances
 from planner.case.prices import price_of
 from planner.plan.account.account import Account, account_of

@@ -13,7 +13,7 @@ from planner.candidates.staffing import (
     staffing_in_a_mix,
 )
 from planner.case.quality import quality_of
-from planner.case.weights import start_s
+from planner.case.start_up import start_s
 from planner.plan.account.flows import Flows, Together, finite
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord, RoutingRecord
 from problems.staffing import Routing, Staffing

@@ -1,4 +1,4 @@
-"""The plan of a horizon: what to sign now and later, and a plan for each quarter and scenario. Versioned JSON.
+"""A plan of several blocks: what to sign now and later, and a plan for each quarter and scenario. Versioned JSON.
 
 The first quarter is one plan for all scenarios together: they share commitments, models, deployments and caching, and
 its months are those of every scenario, weighted. Each later quarter has a plan of its own in each scenario. These are
@@ -9,21 +9,18 @@ plans as any other: commitments stand in them as held, so their costs are what i
 
 from __future__ import annotations
 
-import json
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from planner.case.case import Case, RiskMeasure
-from planner.io.input_files import read_json_text
+from planner.io.formatting import json_text
 from planner.io.result import Result
-from planner.io.validation import Strict, saved
-from planner.plan.plan import Plan, Status
+from planner.io.validation import Strict
+from planner.plan.plan import PLAN_FORMAT, Plan, Status
 from planner.plan.study_records import Why
 
-HORIZON_FORMAT = "fleetplan-horizon/1"
 MONTHS_OF_A_QUARTER = 3
 
 
@@ -106,7 +103,7 @@ class CommitmentCurve(Strict):
 
 
 class HorizonPlan(Result, Strict):
-    format: str = HORIZON_FORMAT
+    format: str = PLAN_FORMAT
     name: str
     status: Status
     risk: RiskMeasure
@@ -163,19 +160,9 @@ class HorizonPlan(Result, Strict):
         return rest | {"quarters": quarters, "case": self.case.as_json()}
 
     def to_json(self) -> str:
-        return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(self.as_json())
 
 
 def cost_as_minimized(horizon: HorizonPlan, risk: RiskMeasure) -> float:
     """Cost in the worst case or expected, with what was held before, without penalties."""
     return horizon.worst.cost_usd if risk == "worst-case" else horizon.expected_cost_usd
-
-
-def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
-    """Read the saved plan of a horizon; raises InputError where it is none."""
-    return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan its demand file again", HORIZON_FORMAT)
-
-
-def read_horizon(path: Path | str) -> HorizonPlan:
-    """Read the saved plan of a horizon, without checking its figures; raises InputError where it is none."""
-    return horizon_from_json(read_json_text(path), str(path))

@@ -16,8 +16,8 @@ from typing import TypeVar
 from planner.case import terms
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
-from planner.case.horizon import hours_in_a_month
 from planner.case.quarters import MonthGroup, case_in, covers, future_of, holding_usd, month_groups, span_name
+from planner.case.slots import hours_in_a_month
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.account.boxes import boxes_filled
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment

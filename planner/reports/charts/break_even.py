@@ -32,7 +32,7 @@ def break_even(plan: Plan) -> Html:
     keys = [(f"b{COLOUR[name]}", names.get(name, name)) for name, costs in series.items() if any(costs)]
     monthly = _picture(study, series, "$ / month", lambda volume, cost: cost, usd)
     per_1m = _picture(study, series, "$ / 1M tokens", lambda volume, cost: 1e6 * cost / volume, usd_small)
-    team = f"engineers ({usd(study.engineers_usd_per_month)} a month) included where anything is hosted"
+    team = f"including engineers ({usd(study.engineers_usd_per_month)} a month) wherever anything is hosted"
     return figure(
         "break-even",
         break_even_title(study),
@@ -40,7 +40,9 @@ def break_even(plan: Plan) -> Html:
         el("div", el("div", Html(monthly)), el("div", Html(per_1m)), class_="days"),
         notes(_crossings(study)),
         details("Table: cost by volume", table_html(volumes(study))),
-        caption=f"The demand multiplied, each point planned again, {team}. The upright line is this demand.",
+        caption=(
+            f"Each point is a plan for a multiple of the demand, {team}. The vertical line is the demand of this plan."
+        ),
         wide=True,
     )
 
@@ -52,7 +54,7 @@ def break_even_title(study: BreakEven) -> str:
         return f"{_cheaper(first)} from {tokens(first.tokens_per_month)} tokens a month{again}"
     always = "cheaper" if always_cheaper(study) else "not cheaper"
     volumes = "every" if always == "cheaper" else "any"
-    return f"Own GPUs are {always} than {study.model} at {volumes} volume looked at"
+    return f"Own GPUs are {always} than {study.model} at {volumes} volume tried"
 
 
 def always_cheaper(study: BreakEven) -> bool:

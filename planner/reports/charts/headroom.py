@@ -39,7 +39,7 @@ Meter = tuple[float | None, str]
 def _title(rows: list[tuple[str, list[Meter]]]) -> Html | str:
     tightest = [(share, n, k) for n, meters in rows for k, (share, _) in enumerate(meters) if share is not None]
     if not tightest:
-        return "No latency objective is near"
+        return "No latency objective is close to its limit"
     share, workload, k = max(tightest, key=lambda x: x[0])
     kind = ("TTFT", "TPOT", "the time to the last token")[k]
     return join(["Every objective is kept; the tightest is ", kind, " of ", workload, f", {percent(share)} used"])

@@ -26,7 +26,7 @@ def heat_map(plan: Plan) -> Html:
     whole = el("table", columns, el("thead", head), body)
     more = and_more(len(hosted), len(shown), " smaller deployments")
     box = el("div", whole, class_="heat", role="region", aria_label="load by hour")
-    caption = "Mean load of the running replicas in percent, by hour of the day. What is left is the margin for bursts."
+    caption = "Mean load of the running replicas in percent, by hour of the day. The rest is the margin for bursts."
     return figure("utilization", _title(plan), box, notes(more), caption=caption, wide=True)
 
 

@@ -134,10 +134,10 @@ def regret(horizon: HorizonPlan) -> Html:
         )  # fmt: skip
     worst = max(known, key=lambda s: s.regret_usd or 0.0)
     most = worst.regret_usd or 0.0
-    title = f"Not knowing costs at most {usd(most)}: if {worst.name} comes"
+    title = f"Not knowing the future costs at most {usd(most)}, in scenario {worst.name}"
     title = title if most >= NOTHING_USD else "No better plan is known for any of the scenarios"
-    head = ("scenario", "", "if known $", "regret $", "regret")
-    caption = "Against the plan that had known the scenario; penalties included."
+    head = ("scenario", "", "with foresight $", "regret $", "regret")
+    caption = "Compared with perfect foresight of the scenario; penalties included."
     return figure("regret", title, bar_table(head, rows), caption=caption)
 
 
@@ -167,5 +167,5 @@ def commit(horizon: HorizonPlan) -> Html:
     title = f"{best.instances} x {horizon.curve.offer} {horizon.curve.term} cost least {where}"
     drawn = picture(title, frame.width, frame.height, [*frame.grid(), *curves(frame, lines)])
     keys = legend((f"b{k + 1}", line.name) for k, line in enumerate(lines))
-    caption = "Everything else is planned again for each number."
+    caption = "For each number, everything else is planned again."
     return figure("curve", title, keys, Html(drawn), caption=caption)

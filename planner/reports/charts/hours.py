@@ -29,7 +29,7 @@ def capacity(plan: Plan) -> Html:
     return figure(
         "capacity", _peak_title(plan, hours), legend(keys), _tabs([g or "all GPUs" for g in kinds], panels),
         details("Table: GPUs by hour", _table("GPUs by hour", hours, hours.stacks(None), _gpu_curves(hours, None))),
-        caption="GPUs that are paid for, by how they are bought, against those that are kept busy.", wide=True,
+        caption="GPUs that are paid for, by how they are bought, and GPUs that are kept busy.", wide=True,
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def by_workload(plan: Plan, brief: bool = False) -> Html:
     rows = [_money_row(label, of, usd_in_all, requests, brief) for label, of in shown]
     head = ("workload", "", "requests", "cost", *(() if brief else ("$/month", "$/1M tokens", "$/1k requests")))
     keys = (("b1", "share of the requests"), ("b2", "share of the cost"))
-    engineers = "; engineers are not shared out" if plan.costs.engineers_usd_per_month else ""
+    engineers = "; the cost of engineers is not divided among them" if plan.costs.engineers_usd_per_month else ""
     caption = f"GPUs, API and caches of each workload{engineers}."
     id_ = "money-and-requests" if brief else "by-workload"
     without = " without engineers" if engineers else ""
@@ -141,11 +141,13 @@ def ranges(plan: Plan) -> Html:
     title = f"The cost may move between {usd(min(values))} and {usd(max(values))} a month"
     bars = [Interval(what, a, mid, b, f"{usd(a)} to {usd(b)}") for what, a, b in rows]
     widest = max(rows, key=lambda r: r[2] - r[1])
-    drawn = intervals(f"{title}; most if {widest[0]}", Axis("$ / month", written=usd), ticks, bars, dashed=None)
+    drawn = intervals(
+        f"{title}; the largest swing: {widest[0]}", Axis("$ / month", written=usd), ticks, bars, dashed=None
+    )
     return figure(
-        "ranges", title if spread > 0.005 * mid else f"Nothing looked at moves the cost of {usd(mid)} much",
+        "ranges", title if spread > 0.005 * mid else f"Nothing that was tried changes the cost of {usd(mid)} much",
         drawn, details("Table: ranges", table_html(table)),
-        caption="The upright line is the plan. Where demand differs, what is signed stays and the rest follows.",
+        caption="The vertical line is the plan. If demand differs, commitments stay as signed and the rest follows.",
     )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def by_hour(review: Review) -> Html:
     left = len(drawable) - len(drawn)
     more = [f"and {left} more workloads, in the table below"] if left else []
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual")))
-    caption = "Requests/s by hour of the day (UTC), the mean over the period; hours left out are not in it."
+    caption = "Requests/s by hour of the day (UTC), the mean over the period; without the hours left out."
     return figure("by-hour", title, keys, *parts[:AT_ONCE], folded, notes(more), caption=caption, wide=True)
 
 
@@ -116,7 +116,7 @@ def next_demand(review: Review) -> Html:
     title: str = "Demand is forecast to stay as it was"
     if abs(furthest.mark - 1) >= 0.005:
         title = join([name(furthest.name), f" is forecast at {100 * furthest.mark:.0f}% of the actual requests"])
-    caption = "Bars run from P10 to P90; the upright line is P50, the dashed line the actual requests."
+    caption = "Bars run from P10 to P90; the vertical line is P50, the dashed line the actual requests."
     left = len(known) - len(rows)
     more = [f"and {left} more workloads, in the table below"] if left else []
     return figure("next-demand", title, drawn, notes(more), caption=caption)

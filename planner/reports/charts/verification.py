@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.io.formatting import percent
+from planner.io.formatting import DAYS, hour_name, percent
 from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, picture, text, titled, whole_ticks
 from planner.reports.markup import Html, el, figure, join, legend
-from planner.reports.tables.verification import DAYS, hour_name, seconds
+from planner.reports.tables.verification import seconds
 from planner.verification.records import Promise, Verification, VerificationReport, WorkloadServed
 
 WIDTH, HEIGHT = 720.0, 300.0
@@ -41,7 +41,11 @@ def attainment(report: VerificationReport) -> Html:
     parts += curves(frame, lines)
     keys = legend([(f"b{k % COLOURS + 1}", line.name) for k, line in enumerate(lines)])
     held = [run.load for run in runs if run.kept]
-    title = f"Every promise is kept up to {max(held):g} times the demand" if held else "No load that was tried is held"
+    title = (
+        f"Every promise is kept up to {max(held):g} times the demand"
+        if held
+        else "Promises are missed at every load tried"
+    )
     return figure("attainment", title, keys, Html(picture(title, WIDTH, HEIGHT, parts)), wide=True)
 
 
@@ -78,7 +82,7 @@ def week(w: WorkloadServed, p: Promise, key: str) -> Html:
     several = f"{p.bad_hours} hours miss" if p.bad_hours > 1 else "One hour misses"
     bad = several if p.bad_hours else f"No {served} misses"
     title = f"{bad} {p.what} {seconds(p.target_s)} of {w.name}"
-    caption = f"Latency at the {percent(p.percentile)} that is promised, in percent of its target."
+    caption = f"Latency at the promised {percent(p.percentile)}, in percent of its target."
     return figure(f"week-{p.what.lower()}-{key}", title, box, caption=caption, wide=True)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from planner.io.formatting import percent, usd
+from planner.levers import FIRST_STEP, FOOTNOTE, LAST_STEP
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, notes, table_html
 from planner.reports.tables import studies
 
 START = {
-    "one-gpu-type": "one GPU type on demand", "right-sizing": "GPUs on demand", "everything": "the plan itself",
+    FIRST_STEP: "one GPU type on demand", "right-sizing": "GPUs on demand", LAST_STEP: "the plan itself",
+    FOOTNOTE: "the naive fleet",
 }  # fmt: skip
+"""older plans begin with a naive fleet"""
 KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "added by it"))
 
 
@@ -30,7 +33,7 @@ def waterfall(plan: Plan) -> Html:
         bar_table(("step", "", "$/month", "saves"), rows),
         details("Table: the fleet of each step", table_html(studies.waterfall(study))),
         notes(_footnote(study)),
-        caption="The same demand planned again with one lever more at each step.",
+        caption="The same demand, planned again with one more lever at each step.",
         wide=True,
     )
 
@@ -40,7 +43,8 @@ def _title(study: Waterfall) -> str:
     if study.saves_usd_per_month is None or not planned:
         return "Savings, lever by lever"
     saved, share = usd(study.saves_usd_per_month), percent(study.saves_frac or 0.0)
-    title = f"The levers save {saved} a month, {share} against {START.get(planned[0].key, 'the naive fleet')}"
+    first = START.get(planned[0].key, f"the fleet of the {_lower(planned[0].title)} step")
+    title = f"The levers save {saved} a month, {share} compared with {first}"
     best = max(planned, key=lambda s: s.saves_usd_per_month or 0.0)
     return title + (f"; the largest step is {_lower(best.title)}" if best.saves_usd_per_month else "")
 
@@ -60,7 +64,7 @@ def _row(s: StepRecord, before: float | None, most: float) -> tuple[str, ...]:
     label = join([s.title, el("span", s.said, class_="said")])
     cost = s.cost_usd_per_month
     if cost is None:
-        why = "no fleet can do it" if s.status == "infeasible" else "no plan was found in the time"
+        why = "no fleet can meet the demand" if s.status == "infeasible" else "no plan was found in time"
         return label, el("span", why, class_="hint"), "–", "–"
     start = cost if before is None else before
     pieces = [("b1", 0.0, min(start, cost) / most)]

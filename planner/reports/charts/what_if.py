@@ -84,13 +84,13 @@ def tornado(sweep: Sweep) -> Html:
             bar([("b1", 0.0, s.low_usd_per_month / top), ("b4", s.low_usd_per_month / top, s.usd_per_month / top)]),
             f"{s.low_usd_per_month:,.0f} {_at(s.low_value)}",
             f"{s.high_usd_per_month:,.0f} {_at(s.high_value)}",
-            f"{s.usd_per_month:,.0f}" if s.told else f"{s.usd_per_month:,.0f} (within the proof gap)",
+            f"{s.usd_per_month:,.0f}" if s.proved else f"{s.usd_per_month:,.0f} (within the proof gap)",
         )
         for s in moved[:MOST_BARS]
     ]
-    title = f"{moved[0].input} moves the cost most: by {usd(moved[0].usd_per_month)} a month"
+    title = f"{moved[0].input} changes the cost most: by {usd(moved[0].usd_per_month)} a month"
     head = ("input", "", "cheapest $/month", "most expensive $/month", "moves it by")
-    caption = "The cost between its cheapest and its most expensive value."
+    caption = "The cost at the cheapest and at the most expensive value of each input."
     return figure("tornado", title, bar_table(head, rows), caption=caption, wide=True)
 
 

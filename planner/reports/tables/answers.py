@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from planner.case.costs import baseline_of
+from planner.case.apis import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
-from planner.catalog.entries import TERM_MONTHS
 from planner.catalog.names import sells
-from planner.io.formatting import percent
+from planner.io.formatting import counted, percent
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import having_usd, there_usd
+from planner.plan.signing import to_be_signed
 from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, throughput_error
 from planner.reports.table import DATA, EVERY, PEOPLE, Cell, Cells, Format, Table
 from planner.reports.table import Column as C
-from problems.constants import HOURS_PER_MONTH
 
 ASSUMED_OFF_FRAC = 0.10
 """by which prices that nobody publishes are taken to be off"""
@@ -56,18 +55,17 @@ def to_sign(plan: Plan) -> Table:
 
 def whole_terms_usd(plan: Plan) -> float:
     """What is signed for, over its whole terms."""
-    return sum(float(row["whole_term_usd"] or 0.0) for row in _commitments(plan))
+    return sum(s.whole_term_usd for s in to_be_signed(plan))
 
 
 def _commitments(plan: Plan) -> Iterator[Cells]:
-    lines = {(line.offer, line.purchase): line for line in plan.fleet}
-    for c in plan.commitments:
-        line = lines[c.offer, c.term]
+    for s in to_be_signed(plan):
+        c, line = s.commitment, s.line
         yield Cells(
             what=f"{c.instances} x {c.offer} ({line.gpus_per_instance} x {line.gpu})",
             term=TERMS[c.term],
             cost_usd_per_month=line.cost_usd_per_month,
-            whole_term_usd=c.instances * line.usd_per_h * HOURS_PER_MONTH * TERM_MONTHS[c.term],
+            whole_term_usd=s.whole_term_usd,
             at_signing_usd=c.upfront_usd or None,
             after_the_quarter_usd=c.beyond_horizon_usd,
         )
@@ -81,14 +79,14 @@ def _unsigned(plan: Plan) -> Iterator[Cells]:
 
     costs = plan.costs
     for purchase, said, usd in (
-        ("on-demand", "GPUs on demand", costs.on_demand_usd_per_month),
-        ("spot", "spot GPUs", costs.spot_usd_per_month),
+        ("on-demand", "on demand", costs.on_demand_usd_per_month),
+        ("spot", "on spot", costs.spot_usd_per_month),
     ):
         lines = [line for line in plan.fleet if line.purchase == purchase]
         if lines:
             slots = range(len(plan.slots))
             most = max(sum(x.instances_by_slot[t] * x.gpus_per_instance for x in lines) for t in slots)
-            yield paid(f"up to {most} {said}", BY_THE_HOUR, usd)
+            yield paid(f"up to {counted(most, 'GPU')} {said}", BY_THE_HOUR, usd)
     if apis := sorted({w.api for w in plan.workloads if w.api}):
         yield paid(", ".join(apis), BY_THE_TOKEN, costs.api_usd_per_month)
     if costs.caching_usd_per_month:
@@ -126,7 +124,7 @@ def what_moves_it(plan: Plan) -> Table:
         C("change", "change", formats=PEOPLE, get=change),
     )
     swings = (_demand(plan), *sorted(_others(plan), key=lambda x: -x.moves_usd))
-    return Table("what_moves_it", "What could move it", columns, swings)
+    return Table("what_moves_it", "What could change the cost", columns, swings)
 
 
 def _signed_percent(plan: Plan, usd: float) -> str:
@@ -160,10 +158,10 @@ def _others(plan: Plan) -> Iterator[Swing]:
     if off and plan.has("if_throughput_is_off"):
         low = cost if r.low_usd_per_month is None else r.low_usd_per_month - shed
         high = cost if r.high_usd_per_month is None else r.high_usd_per_month - shed
-        none = "; slower, no plan keeps the limits" if r.high_usd_per_month is None else ""
+        none = "; if slower, no plan keeps the limits" if r.high_usd_per_month is None else ""
         yield Swing(f"replicas are {off} faster or slower{none}", low, high)
     if plan.spot_at_p95_usd_per_month > cost + NOTHING_USD:
-        yield Swing("spot stays at the 95th percentile of its price", cost, plan.spot_at_p95_usd_per_month)
+        yield Swing("the spot price stays at its 95th percentile", cost, plan.spot_at_p95_usd_per_month)
     if assumed := assumed_usd(plan):
         moved = ASSUMED_OFF_FRAC * assumed
         share = percent(assumed / cost)
@@ -240,9 +238,9 @@ def _likeness(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:
     list."""
     sold = {key: model for key, model in plan.case.models.items() if sells(api, key, model)}
 
-    def is_the_same(told: WorkloadPlan) -> bool:
-        bought = told.api is not None and any(sells(told.api, key, model) for key, model in sold.items())
-        return bought or not sold.keys().isdisjoint(told.models)
+    def is_the_same(planned: WorkloadPlan) -> bool:
+        bought = planned.api is not None and any(sells(planned.api, key, model) for key, model in sold.items())
+        return bought or not sold.keys().isdisjoint(planned.models)
 
     return "the same" if all(is_the_same(w) for w in plan.workloads if w.name in workloads) else OTHER_MODEL
 

@@ -20,7 +20,7 @@ KINDS: dict[ChargeKind, str] = {
     "corrections": "corrections and refunds of earlier bills",
     "adjustments": "adjustments",
     "other accounts": "rows that 'where' leaves out",
-    "repeated": "rows that another file has too",
+    "repeated": "rows repeated in another file",
     "outside the period": "outside the period under review",
 }
 BILL_TABLES = (
@@ -49,7 +49,7 @@ def charges(bill: BillReview) -> Table:
         C("rows", "rows", "count"),
         C("billed_usd", "billed $", "price"),
         C("effective_usd", "effective $", "price"),
-        C("counted", "held against the plan"),
+        C("counted", "compared with the plan"),
     )
     total = Cells(
         what="the whole bill, as USD" if bill.converted_currencies else "the whole bill in USD",
@@ -137,7 +137,7 @@ def commitment_use(bill: BillReview) -> Table:
         C("coverage_frac", "covers", "percent"),
         C("used_for", "used for", get=lambda c: ", ".join(c.used_for)),
     )
-    note = "covers: of all hours of the plan's instances that it was used for"
+    note = "covers: share of all hours of the plan's instances it was used for"
     return Table("commitment_use", "commitments on the bill", columns, bill.commitments, (note,))
 
 
@@ -205,7 +205,7 @@ CURRENCY = (
 
 
 def other_currencies(bill: BillReview) -> Table:
-    title = "other currencies without a rate, in no sum"
+    title = "other currencies without a rate, not included in any sum"
     return Table("other_currencies", title, CURRENCY, bill.other_currencies)
 
 
@@ -239,7 +239,7 @@ def bill_sentences(bill: BillReview) -> Iterator[str]:
     more = "as planned" if not over else f"${abs(over):,.2f} {'more' if over > 0 else 'less'} than planned"
     yield f"bill: ${bill.paid_usd:,.2f} for instances and APIs, {_days(bill)}: {more}"
     if lacking := lacking_currencies(bill):
-        yield f"the bill's sums lack {lacking}: give what it is worth under 'rates'"
+        yield f"the bill's sums lack {lacking}: give the exchange rate under 'rates'"
     for x in bill.converted_currencies:
         yield (f"{x.effective:,.2f} {x.currency} of the bill counts as ${x.effective_usd:,.2f}, at {x.usd:g} USD on "
                f"{x.date}")  # fmt: skip
@@ -253,7 +253,7 @@ def bill_sentences(bill: BillReview) -> Iterator[str]:
         yield f"also on the bill, but not counted: {amounts}"
     if bill.not_on_the_bill_usd_per_month:
         planned = _money(bill.not_on_the_bill_usd_per_month)
-        yield f"engineers, caches and fixed costs of vendors count as planned: {planned} / month, on no bill"
+        yield f"engineers, caches and fixed costs of vendors are on no bill and count as planned: {planned} / month"
 
 
 def lacking_currencies(bill: BillReview) -> str:

@@ -59,12 +59,12 @@ def sign_now(horizon: HorizonPlan) -> Table:
         C("break_even_utilization_frac", "breaks even at", "percent", missing="not sold on demand",
           get=lambda c: break_even_frac(horizon, c)),
         C("expected_utilization_frac", "utilization", "percent", get=lambda c: expected_utilization(horizon, c)),
-        C("months_to_pay", "months to pay", ",.1f", missing="never", get=lambda c: months_to_pay(horizon, c)),
+        C("months_to_pay", "payback, months", ",.1f", missing="never", get=lambda c: months_to_pay(horizon, c)),
     )  # fmt: skip
     notes = (
         "owed after: still to be paid when the horizon ends; breaks even at: the utilization at which it costs as much "
         "as the same hours on demand",
-        "utilization: expected, of all commitments to the offer; months to pay: of such demand, until the hours used "
+        "utilization: expected, of all commitments to the offer; payback: months of such demand until the hours used "
         "would have cost as much on demand as the whole term",
     )
     signed = horizon.signed_now
@@ -117,7 +117,7 @@ def committed_offers(horizon: HorizonPlan) -> list[str]:
 def held(horizon: HorizonPlan) -> Table:
     columns = (
         C("offer", "held"),
-        C("purchase", "how"),
+        C("purchase", "bought as"),
         C("instances", "instances", "count"),
         C("first_day", "from", missing="before", get=lambda h: _day(h.first_day)),
         C("last_day", "until", missing="beyond", get=lambda h: _day(h.last_day)),
@@ -140,8 +140,8 @@ def scenarios(horizon: HorizonPlan) -> Table:
         C("probability_frac", "probability", "percent", missing=" "),
         C("cost_usd", "cost in the horizon $", "money"),
         C("penalty_usd", "penalty $", "money", BEYOND_TEXT if any(s.penalty_usd for s in every) else DATA),
-        C("counted_usd", "comes to without what was held $", "money", DATA),
-        C("known_usd", "had it been known $", "money", missing=" ", get=lambda s: known_usd(horizon, s)),
+        C("counted_usd", "cost as counted, without what was held $", "money", DATA),
+        C("known_usd", "with perfect foresight $", "money", missing=" ", get=lambda s: known_usd(horizon, s)),
         C("if_known_usd", "without what was held $", "money", DATA),
         C("if_known_bound_usd", "at least $", "money", DATA),
         C("regret_usd", "regret $", "money", missing=" "),
@@ -156,7 +156,7 @@ def scenarios(horizon: HorizonPlan) -> Table:
     below = [Cells(scenario=name, cost_usd=usd) for name, usd in summary.items()] if len(every) > 1 else []
     notes: tuple[str, ...] = ()
     if any(s.regret_usd is not None for s in every):
-        notes = ("regret: how much more than the plan that had known the scenario, penalties included",)
+        notes = ("regret: extra cost compared with perfect foresight of the scenario, penalties included",)
     if horizon.risk == "worst-case":
         notes = (f"the worst case was minimized, not the expected cost: {horizon.worst_scenario}", *notes)
     return Table("scenarios", "Cost by scenario", columns, every, notes, people=(*every, *below))
@@ -192,10 +192,10 @@ def curve(horizon: HorizonPlan) -> Table:
 
 def expiries(horizon: HorizonPlan) -> Table:
     columns = (
-        C("scenario", "in scenario", missing="every one"),
+        C("scenario", "in scenario", missing="all scenarios"),
         C("last_month", "last month", get=lambda e: e.month),
         C("offer", "what ends"),
-        C("purchase", "how"),
+        C("purchase", "bought as"),
         C("instances", "instances", "count"),
         C("usd_per_month", "$/month", "money"),
         C("origin", "since"),
@@ -240,18 +240,21 @@ def _when(c: SignedCommitment) -> tuple[str, str, str, str]:
 
 
 def quarters(horizon: HorizonPlan) -> Table:
-    """One row for each quarter's plan; every one is a plan as any other."""
+    """One row for each quarter's plan; every one is a plan like any other."""
     columns = (
         C("quarter", "quarter", "count", get=lambda q: q.quarter + 1),
         C("months", "months", get=lambda q: months_name(horizon, q.quarter, q.quarter)),
-        C("scenario", "scenario", missing="all together"),
-        C("cost_usd_per_month", "$/month besides commitments", "money", get=lambda q: q.plan.cost_usd_per_month),
+        C("scenario", "scenario", missing="all scenarios"),
+        C("cost_usd_per_month", "$/month without commitments", "money", get=lambda q: q.plan.cost_usd_per_month),
         C("penalty_usd_per_month", "penalty $/month", "money", DATA, get=lambda q: q.plan.penalty_usd_per_month),
         C("peak_gpus", "GPUs at peak", "count", get=lambda q: _gpus(q.plan)),
         C("api_share_frac", "api", "share", get=lambda q: _of_requests(q.plan, "api_share_frac")),
         C("shed_share_frac", "shed", "share", get=lambda q: _of_requests(q.plan, "shed_share_frac")),
     )
-    notes = ("each is a plan as any other: fleetplan report HORIZON.json --quarter 2 --scenario NAME --out plan.json",)
+    notes = (
+        "each can be written as an ordinary plan: fleetplan report HORIZON.json --quarter 2 --scenario NAME --out "
+        "plan.json",
+    )
     return Table("quarters", "Plans by quarter", columns, horizon.quarters, notes)
 
 

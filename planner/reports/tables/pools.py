@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.case import Workload
-from planner.io.formatting import percent, span, usd
+from planner.io.formatting import percent, span
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
-from planner.reports.phrases import basis, throughput_error
+from planner.reports.phrases import basis
 from planner.reports.table import BLANK, SCREEN, Cell, Cells, Table
 from planner.reports.table import Column as C
 from planner.reports.tables.plan import spot_replicas
@@ -37,7 +37,7 @@ def pools(plan: Plan) -> Table:
         C("usd_per_1m_tokens", "$/1M", "small price"),
         C("basis", "basis"),
     )
-    return Table("pools", "Workloads", columns, tuple(rows), (*_waiting(plan), *_range(plan)))
+    return Table("pools", "Workloads", columns, tuple(rows), tuple(_waiting(plan)))
 
 
 def pool_name(pool: PoolPlan) -> str:
@@ -135,17 +135,3 @@ def _waiting(plan: Plan) -> Iterator[str]:
             longest = max((plan.slots[m.to_slot].hour - plan.slots[m.from_slot].hour) % 24 for m in w.moves)
             share = percent(moved / w.requests_per_month)
             yield f"{w.name}: {share} of its requests wait, up to {longest} h"
-
-
-def _range(plan: Plan) -> Iterator[str]:
-    """How far the cost moves if the throughput of each deployment is off by its own error."""
-    off = throughput_error(plan)
-    if not off or not plan.has("if_throughput_is_off"):
-        return
-    r = plan.if_throughput_is_off
-    ends = [
-        usd(x) if x is not None else "no plan inside the limits" for x in (r.low_usd_per_month, r.high_usd_per_month)
-    ]
-    money = f"{ends[0]} to {ends[1]} / month"
-    money += ", penalties included" if any(w.shed_usd_per_request for w in plan.case.workloads) else ""
-    yield f"if replicas are {off} faster or slower (the error of these figures): {money}"

@@ -44,6 +44,6 @@ def _api_rows(plan: Plan) -> Iterator[Cells]:
     for w in plan.workloads:
         if w.api and w.api_share_frac:
             tier = tier_of_api(w.api)
-            size = f"a {tier} model" if tier else "nobody says how large it is"
+            size = f"a {tier} model" if tier else "its size is not published"
             remark = f"{percent(w.api_share_frac)} of its requests; {size}"
             yield Cells(workload=w.name, serves=w.api, remark=remark)

@@ -12,7 +12,7 @@ from planner.review.records import Review
 
 BRIDGE_PARTS = {
     "volume": "more or fewer tokens, at the average cost of a token",
-    "mix": "workloads with more or less expensive tokens became a larger share",
+    "mix": "the mix moved towards workloads with more or less expensive tokens",
     "price": "what was bought before, at the new prices, or at those signed where it is still held",
     "efficiency": "the rest: another fleet, other choices, economies of scale, commitments not used",
 }
@@ -94,7 +94,7 @@ def capacity(review: Review) -> Table:
         C("peak_gpus", "GPUs at peak", "count"),
         C("planned_frac", "load planned", "percent"),
         C("used_frac", "load used", "percent"),
-        C("worst_hour_frac", "busiest hour, of what keeps SLOs", "percent"),
+        C("worst_hour_frac", "busiest hour, share of what keeps SLOs", "percent"),
         C("hours_over_per_month", "h/month above it", "count"),
     )
     return Table("capacity", "planned against used capacity", columns, review.capacity)
@@ -135,7 +135,7 @@ def forecasts(review: Review) -> Table:
         C("p50", "P50", "tokens", get=lambda f: f.p50_requests_per_month),
         C("p90", "P90", "tokens", get=lambda f: f.p90_requests_per_month),
         C("growth", "growth/month", "number", get=lambda f: signed(f.growth_per_month_frac)),
-        C("error_frac", "off when tried", "percent"),
+        C("error_frac", "error in trials", "percent"),
         C("other_error_frac", "next best method", "percent"),
         C("tried_weeks", "weeks ahead", "count", get=lambda f: f.tried_weeks or None),
     )
@@ -167,7 +167,7 @@ def sign_now(review: Review) -> Table:
         C("owed_after_usd", "owed after the horizon $", "money"),
     )
     signed = () if review.ahead is None else review.ahead.sign_now
-    return Table("sign_now", "sign now, whatever comes", columns, signed)
+    return Table("sign_now", "sign now, in every scenario", columns, signed)
 
 
 def _quarters(count: int) -> str:

@@ -33,7 +33,7 @@ def waterfall(w: Waterfall) -> Table:
         C("title", "step"),
         C("status", "plan", formats=BEYOND_TEXT),
         MONEY,
-        C("bound_usd_per_month", "proved above $/month", "money", FILES),
+        C("bound_usd_per_month", "lower bound $/month", "money", FILES),
         PER_1M,
         C("saves_usd_per_month", "saves", "money"),
         C("saves_frac", "", "percent"),
@@ -47,7 +47,7 @@ def _may(s: StepRecord) -> str:
     """What a step may do beyond the one before it, and why it has no plan."""
     if s.cost_usd_per_month is not None:
         return s.said
-    return f"{s.said}: {'no plan is possible' if s.status == 'infeasible' else 'no plan was found in the time'}"
+    return f"{s.said}: {'no plan is possible' if s.status == 'infeasible' else 'no plan was found in time'}"
 
 
 def volumes(b: BreakEven, points: Sequence[VolumePoint] | None = None) -> Table:

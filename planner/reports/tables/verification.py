@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.io.formatting import counted, percent, usd
+from planner.case.quarters import block_name
+from planner.io.formatting import counted, hour_name, percent, usd
 from planner.reports.table import Cells, Table
 from planner.reports.table import Column as C
 from planner.verification.records import (
@@ -20,7 +21,6 @@ from planner.verification.records import (
     WorkloadServed,
 )
 
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MOST_HOURS = 10
 """hours that miss which a report shows"""
 MORE = "for every promise of a quarter, add --quarter and --scenario; all figures are in the JSON (--out)"
@@ -53,14 +53,14 @@ def coverage(run: Verification) -> Iterator[str]:
     for each in run.hours:
         share = f"{len(each.hours)} of {counted(each.of, 'hour')}"
         if not each.hours:
-            yield f"{each.pool}: no hour was served to the end"
+            yield f"{each.pool}: no hour was served completely"
         elif each.sampled:
             total = f"of about {counted(each.requests, 'request')}"
             yield f"{each.pool}: a sample, {share} {total}, each after a warm-up: {hour_names(each.hours)}"
         elif len(each.hours) < each.of:
-            yield f"{each.pool}: {share}: {hour_names(each.hours)}; the shares are theirs"
+            yield f"{each.pool}: {share}: {hour_names(each.hours)}; the shares refer to these hours"
     if any(each.sampled and each.hours for each in run.hours):
-        yield "shares and latencies are estimates for all hours; intervals are those of the sample, from hour to hour"
+        yield "shares and latencies are estimates for all hours; intervals reflect how much the sampled hours differ"
 
 
 def hour_names(hours: tuple[int, ...]) -> str:
@@ -229,26 +229,22 @@ def conclusions(report: VerificationReport) -> Iterator[str]:
         return
     busy = "" if slack.busy_frac is None else f"; replicas spend {percent(slack.busy_frac)} of their time in steps"
     if slack.holds_to_load is None:
-        yield f"no slack: a promise is missed at the demand itself{busy}"
+        yield f"no slack: a promise is missed at the planned demand{busy}"
         return
-    more = " and more" if slack.holds_beyond else ""
+    more = " or more" if slack.holds_beyond else ""
     days = counted(slack.days, "day")
     yield f"slack: holds to {slack.holds_to_load:.2f} times the demand{more} ({days} served each time){busy}"
     if slack.one_replica:
         yield (
-            "slack: no deployment has more than one replica in any hour, which is the least: only a smaller GPU, "
-            "another quantization or sharing replicas could cost less"
+            "slack: no deployment ever has more than one replica, which is the minimum: only a smaller GPU, another "
+            "quantization or shared replicas could cost less"
         )
     if slack.smallest_fleet_frac is not None and slack.spare_usd_per_month is not None:
         yield (
-            f"slack: {percent(slack.smallest_fleet_frac)} of the replicas, rounded up in every hour, would hold; "
+            f"slack: {percent(slack.smallest_fleet_frac)} of the replicas, rounded up in every hour, would be enough; "
             f"the others cost {usd(slack.spare_usd_per_month)} / month"
             + (f" ({slack.spare_gpu_hours_per_month:,.0f} GPU-hours)" if slack.spare_gpu_hours_per_month else "")
         )
-
-
-def hour_name(hour: int) -> str:
-    return f"{DAYS[hour // 24]} {hour % 24:02d}h"
 
 
 def _seconds(value: float | None) -> str | None:
@@ -336,7 +332,7 @@ def horizon_notes(served: HorizonVerification) -> Iterator[str]:
     for n in range(len(served.runs)):
         alike = [place(q) for q in served.quarters if q.run == n]
         if len(alike) > 1:
-            yield f"served once, being the same requests on the same replicas: {'; '.join(alike)}"
+            yield f"served once for all, since requests and replicas are the same: {'; '.join(alike)}"
     yield from dict.fromkeys(note for report in served.runs for run in report.runs for note in run.notes)
     yield MORE
 
@@ -349,4 +345,4 @@ def _missed_by(p: Promise) -> str:
 
 
 def place(q: ServedQuarter) -> str:
-    return f"quarter {q.quarter + 1}, {q.scenario}"
+    return block_name(q.quarter, q.scenario)

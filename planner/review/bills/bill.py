@@ -364,7 +364,7 @@ class _Reader:
             raise InputError(unmatched)
         self.ledger.notes += self._notes_on_tags()
         for currency in sorted(set(self.gathering.rates) - self.used_rates):
-            self.ledger.notes.append(f"no charge is in {currency}: its rate is not used")
+            self.ledger.notes.append(f"no charge is in {currency}, so its rate is not used")
         if odd := sorted(self.planned_h - {round(HOURS_PER_MONTH)}):
             off = listed([f"{HOURS_PER_MONTH / h - 1:+.1%} in a month of {h} h" for h in odd], "and")
             every = f"the export of a plan has {HOURS_PER_MONTH:.0f} h in every month"
@@ -385,7 +385,7 @@ class _Reader:
         if not lost:
             services = sorted(self.ledger.services, key=lambda name: -self.ledger.services[name].effective)
             known = listed([shown(name) for name in services[:UNMATCHED_NAMED]], "and")
-            message = f"no charge is of an instance or API of the plan{f'; it has {known}' if known else ''}"
+            message = f"no charge is for an instance or API of the plan{f'; it has {known}' if known else ''}"
             yield Diagnostic(str(file), None, None, "", message, "Check that it is the right bill, and bill: skus")
         for target in sorted(lost, key=lambda t: (-lost[t], t))[:UNMATCHED_NAMED]:
             where, row = self.first_rows.get(target, (file, None))

@@ -33,7 +33,7 @@ NOT_ON_MENU = "not on the plan's menu"
 NO_GPUS = "an instance without GPUs"
 NO_SUCH_API = "no API of the plan"
 NO_TYPE = "no column says which instance type"
-NO_MACHINE = "part of a machine, and nothing says of which type"
+NO_MACHINE = "part of a machine of unknown type"
 NOT_OURS = "other"
 """in place of an instance or API, for what is no part of the plan"""
 MATCHED_BY = (*NAMING, "SkuId", "SkuPriceId", "ResourceId", "RegionId", "PublisherName", *SERVICES)
@@ -313,9 +313,9 @@ class Ledger:
         if c.bought.rows:
             self.kinds["commitments bought"].add(c.bought.billed, c.bought.effective, c.bought.rows)
         if c.bought.effective and amortized:
-            self.notes.append(f"the purchase of {named} has an EffectiveCost beside the hours that amortize it: "
-                              "the hours count, the purchase does not")  # fmt: skip
+            self.notes.append(f"the purchase of {named} has an EffectiveCost in addition to the hours that amortize "
+                              "it: the hours count, the purchase does not")  # fmt: skip
         hours = sum(c.hours.values(), ZERO)
         if hours and not amortized:
-            self.notes.append(f"{named} covered {hours:,.0f} hours whose EffectiveCost is 0: what they cost is not "
-                              "in what was paid")  # fmt: skip
+            self.notes.append(f"{named} covered {hours:,.0f} hours whose EffectiveCost is 0: their cost is not "
+                              "included in what was paid")  # fmt: skip

@@ -281,12 +281,12 @@ def _services(ledger: Ledger, total: int) -> Iterator[OtherService]:
 
 def _notes(bill: Bill, period_hours: int) -> Iterator[str]:
     if bill.hours < period_hours:
-        yield (f"the bill has {bill.hours:,.0f} of the {period_hours:,} hours under review: what a month cost is taken "
-               "from these")  # fmt: skip
+        yield (f"the bill has {bill.hours:,.0f} of the {period_hours:,} hours under review: the monthly cost is "
+               "extrapolated from them")  # fmt: skip
     if bill.missing_days:
         named = ", ".join(map(str, bill.missing_days[:DAYS_NAMED]))
         more = f" and {len(bill.missing_days) - DAYS_NAMED} more" if len(bill.missing_days) > DAYS_NAMED else ""
         yield f"the bill has no usage on {named}{more}: charges may be missing"
     if "repeated" in bill.ledger.kinds:
-        yield f"{counted(bill.ledger.kinds['repeated'].rows, 'row')} found in several files alike: counted once"
+        yield f"{counted(bill.ledger.kinds['repeated'].rows, 'row')} repeated in several files, counted once"
     yield from bill.ledger.notes

@@ -21,9 +21,10 @@ from typing import Any, NoReturn
 
 from planner.io.errors import Diagnostic, InputError, input_error
 from planner.studies.executing.jobs import RETRIES, Executor, Job, Result, Work, lost, not_run, outcome_of
+from solvers.backends.clock import check
 
 CONNECT_S = 10.0
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 1.0
 WITHOUT_WORKERS_S = 60.0
 """how long a sweep waits for workers once all of them are gone: whoever restarts them takes a while"""
 SAME_VERSIONS = ("fleetplan", "distributed", "highspy", "pulp", "numpy")
@@ -83,6 +84,7 @@ class Cluster:
                 if empty_since is not None and time.monotonic() - empty_since > WITHOUT_WORKERS_S:
                     remedy = f"Start some with: dask worker {self.address} --nthreads 1. A journal resumes the sweep"
                     raise input_error("--executor", f"all workers of the scheduler at {self.address} are gone", remedy)
+                check()
                 for future in _next(finished):
                     job, result = running.pop(future), self.outcome(future)
                     # What somebody still holds is run again when the worker that has it is lost.
@@ -119,11 +121,11 @@ class Cluster:
             here = _ours(name)
             for worker, theirs in self.ask(version, name, workers=new).items():
                 if theirs != here:
-                    text = f"{name} {theirs}, and here is {here}" if theirs else f"no {name}, and here is {here}"
+                    text = f"{name} {theirs}, but {here} here" if theirs else f"no {name}, but {here} here"
                     differing.setdefault(text, []).append(worker)
         for worker, python in self.ask(platform.python_version, workers=new).items():
             if _minor(python) != _minor(platform.python_version()):
-                text = f"Python {python}, and here is {platform.python_version()}"
+                text = f"Python {python}, but {platform.python_version()} here"
                 differing.setdefault(text, []).append(worker)
         if differing:
             remedy = f"Install the same everywhere: pip install 'fleetplan[dask]=={_ours('fleetplan')}'"
@@ -141,8 +143,8 @@ class Cluster:
         }
 
     def gone(self) -> NoReturn:
-        remedy = "See that it runs, and run this again: a journal resumes the sweep"
-        raise input_error("--executor", f"the scheduler at {self.address} does not answer any more", remedy)
+        remedy = "Make sure that it runs, and run this again: a journal resumes the sweep"
+        raise input_error("--executor", f"the scheduler at {self.address} no longer answers", remedy)
 
 
 def _outcome(module: str, name: str, payload: str) -> Result:

@@ -18,6 +18,7 @@ from typing import Any
 
 from planner.io.errors import did_you_mean, input_error, shown
 from planner.studies.executing.jobs import RETRIES, Executor, Job, Result, Work, lost, not_run, outcome_of
+from solvers.backends.clock import Stopped, ask_to_stop, check, undisturbed
 from solvers.backends.parent import end_this_process
 from solvers.backends.python_child import safe_spawn
 from solvers.backends.scratch import prepare
@@ -26,6 +27,8 @@ EXAMPLES = ("in-process", "processes", "processes:4", "dask://127.0.0.1:8786")
 MOST_PROCESSES = 512
 _ADDRESS = re.compile(r"dask://(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 READY = "ready"
+LOOK_EVERY_S = 0.1
+"""at the clock, while workers work"""
 TO_WIND_DOWN_S = 5.0
 """in which a worker that is told to stop ends the solver it runs"""
 
@@ -36,6 +39,7 @@ class InProcess:
     def results(self, work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
         prepare()
         for job in jobs:
+            check()
             yield job, outcome_of(work, job.payload)
 
 
@@ -102,7 +106,8 @@ class Processes:
         try:
             while waiting or any(w.job for w in workers):
                 self._hand_out(work, waiting, workers)
-                heard = wait([w.pipe for w in workers])
+                check()
+                heard = wait([w.pipe for w in workers], LOOK_EVERY_S)
                 for worker in [w for w in workers if w.pipe in heard]:
                     job, answer = worker.job, _answer_of(worker)
                     worker.job = None
@@ -157,15 +162,16 @@ def _answer_of(worker: _Worker) -> Any:
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
-    for worker in workers:
-        worker.pipe.close()
-        if worker.process.is_alive():
-            worker.process.terminate()
-    for worker in workers:
-        worker.process.join(TO_WIND_DOWN_S)
-        if worker.process.is_alive():
-            worker.process.kill()
-            worker.process.join()
+    with undisturbed():
+        for worker in workers:
+            worker.pipe.close()
+            if worker.process.is_alive():
+                worker.process.terminate()
+        for worker in workers:
+            worker.process.join(TO_WIND_DOWN_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
 
 
 def _cannot_start(exitcode: int | None) -> None:
@@ -176,15 +182,17 @@ def _cannot_start(exitcode: int | None) -> None:
 
 def _serve(pipe: Connection) -> None:
     """A worker: jobs in, results out, until the pipe is closed."""
-    # A terminal's Ctrl-C is for the parent, which then ends us in a way that lets solvers be ended too.
+    # A terminal's Ctrl-C is for the parent, which then asks us to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, ask_to_stop)
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # as many workers as cores, not their square
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError, Stopped):
         pipe.send(READY)
         while True:
+            while not pipe.poll(LOOK_EVERY_S):
+                check()
             pipe.send(_answer(pipe))
 
 
@@ -192,7 +200,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    end_this_process(signal.SIGTERM)
+    end_this_process()
 
 
 def _answer(pipe: Connection) -> Result:

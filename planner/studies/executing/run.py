@@ -70,7 +70,9 @@ class Journal:
             with contextlib.suppress(OSError):
                 self.file.close()
             raise input_error(
-                self.path, f"cannot be written: {error.strerror}", "What it holds is kept: make room and run this again"
+                self.path,
+                f"cannot be written: {error.strerror}",
+                "Finished runs are kept: free some space and run this again",
             ) from None
 
     def _lock(self) -> None:
@@ -124,7 +126,10 @@ class Journal:
         key, result = (parsed.get("key"), parsed.get("result")) if isinstance(parsed, dict) else (None, None)
         if key not in self.keys or not isinstance(result, dict):
             raise input_error(
-                self.path, "this line is none of this sweep's results", "Delete the line; its job is run again", number
+                self.path,
+                "this line is not one of this sweep's results",
+                "Delete the line; its job is run again",
+                number,
             )
         return key, result
 

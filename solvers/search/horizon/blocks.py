@@ -19,6 +19,7 @@ from problems.horizon.bound import PlannedBlock, PricedBlock, Proved, counts_of
 from problems.horizon.horizon_problem import COMMITTED, BlockPlan, HorizonProblem, Prices, without_spending_limits
 from problems.horizon.risk import Weights
 from problems.recipes.recipe import Recipe
+from solvers.backends.clock import Stopped
 from solvers.heuristics.incumbent import Incumbent, complete, limits_are_kept
 from solvers.heuristics.local_search import simplest_plan
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, WarmStart
@@ -226,7 +227,7 @@ class BlockSearches:
             return {b: _at_hand(search) for b, search in zip(fleets, searches, strict=True)}
         solutions = dict(zip(fleets, self.searches.run(searches, self.on_done), strict=True))
         if any(solution.interrupted for solution in solutions.values()):
-            raise KeyboardInterrupt  # half a search is no result
+            raise Stopped  # half a search is no result
         for b, solution in solutions.items():
             if not alone and self._as_long(b, fleets[b]):
                 self.warm[b] = solution.known

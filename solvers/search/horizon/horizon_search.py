@@ -24,6 +24,7 @@ import numpy as np
 
 from problems.horizon.horizon_problem import HorizonProblem, Prices, even_prices
 from problems.horizon.risk import Weights
+from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.horizon.block_plans import BlockAnswer, same_weights
 from solvers.search.horizon.blocks import BlockSearches, left_s
@@ -78,20 +79,20 @@ class HorizonSearch:
         """seconds that a block had at the last prices of all"""
         self.impossible = False
         """proved: nothing that may be signed leaves every block a plan"""
-        self.stop: KeyboardInterrupt | None = None
+        self.stop: Stopped | None = None
         """what ended the search early"""
 
     def run(self, at_least_usd: float = 0.0) -> HorizonSolution:
         """Price, sign and try until the gap is reached, nothing more comes of it, or time is up.
 
-        `at_least_usd` is proved of every plan already. Ctrl-C keeps the best plan.
+        `at_least_usd` is proved of every plan already. A wish to stop keeps the best plan.
         """
         self._start_the_clock()
         self.solution.bound_usd = max(0.0, at_least_usd)
         try:
             with self.blocks.searches:
                 return self._run()
-        except KeyboardInterrupt as stop:
+        except Stopped as stop:
             if not self.solution.blocks:
                 raise
             self.stop = stop

@@ -1,4 +1,4 @@
-"""How the GPUs of a replica share a mixture of experts: what is offered, checked, written and said."""
+"""How the GPUs per replica share a mixture of experts: what is offered, checked, written and said."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_an_explanation_prices_the_ways_that_the_menu_leaves_out() -> None:
     assert not [limit.key for limit in every_limit(case(None, "llama-3.1-8b")) if "parallelism" in limit.key]
     (sliced,) = (limit for limit in every_limit(case("[expert, data]")) if "parallelism" in limit.key)
     assert sliced.one_more is not None
-    assert sliced.one_more.said == "let GPUs share experts as tensor parallel (menu.parallelism)"
+    assert sliced.one_more.label == "let GPUs share experts as tensor parallel (menu.parallelism)"
     (step,) = (limit.one_more for limit in every_limit(case("[tensor, expert]")) if "parallelism" in limit.key)
     assert step is not None
     assert step.change(case("[tensor, expert]")).limits.parallelism == ("tensor", "expert", "data")

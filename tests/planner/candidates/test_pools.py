@@ -13,8 +13,10 @@ import pytest
 import planner
 import planner.candidates.replica
 import planner.candidates.screen
+import planner.candidates.step_budget
 from planner.candidates.dominance import Dominated, _no_worse
 from planner.candidates.enumerate import Candidate, Candidates, enumerate_candidates
+from planner.candidates.known_replicas import KnownReplicas
 from planner.candidates.pools import MOST_SETS, PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import RejectionKind
 from planner.candidates.replica import machine_for
@@ -22,7 +24,7 @@ from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic, traffic_of
 from planner.case.case import Case, ColdStart, LatencyTarget, ModelChoice, Tenancy, Workload
 from planner.case.demand.load import case_from_text
-from planner.case.horizon import rates_rps, requests_per_month, slots_before, slots_of, window_of
+from planner.case.slots import rates_rps, requests_per_month, slots_before, slots_of, window_of
 from planner.catalog.profile import MaxRate, Profile
 from planner.catalog.variant import Variant
 from planner.optimization.formulate import deployment_of, formulate, pool_of
@@ -681,9 +683,11 @@ def test_replicas_are_estimated_once_whoever_rents_them_out(monkeypatch: pytest.
         return estimate(machine, lengths, *rest)
 
     monkeypatch.setattr(planner.candidates.replica, "throughput", counted)
+    monkeypatch.setattr(planner.candidates.step_budget, "KNOWN", KnownReplicas())
     enumerate_candidates(case_of(A))
     once = sum(rows)
     rows.clear()
+    monkeypatch.setattr(planner.candidates.step_budget, "KNOWN", KnownReplicas())
     more = {f"{k}-{copy}": o for k, o in BASE.offers.items() for copy in range(5)}
     enumerate_candidates(case_of(A.model_copy(update={"caching": ("none", "semantic"), "semantic_hit_frac": 0.2}),
                                  offers=more))  # fmt: skip

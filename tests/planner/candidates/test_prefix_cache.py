@@ -133,8 +133,11 @@ def test_a_plan_says_what_it_expects_to_find_and_the_checker_works_it_out() -> N
     [
         ("{curve: []}", "curve"),
         ("{curve: [{tokens: 1M, hit_rate: 20%}, {tokens: 1M, hit_rate: 30%}]}", "no larger than the size before"),
-        ("{curve: [{tokens: 1M, hit_rate: 20%}, {tokens: 2M, hit_rate: 10%}]}", "below that of a smaller cache"),
-        ("{curve: [{tokens: 1M, hit_rate: 100%}]}", "leaves nothing new in any prompt"),
+        (
+            "{curve: [{tokens: 1M, hit_rate: 20%}, {tokens: 2M, hit_rate: 10%}]}",
+            "below the hit rate of a smaller cache",
+        ),
+        ("{curve: [{tokens: 1M, hit_rate: 100%}]}", "would leave nothing new in any prompt"),
         ("{curve: [{tokens: 9000T, hit_rate: 10%}]}", "9000T"),
         ("{curve: [{cache: 10 GB, hit_rate: 10%}]}", "cache"),
         ("{requests_per_s: 0, curve: [{tokens: 1M, hit_rate: 10%}]}", "requests_per_s"),

@@ -153,20 +153,20 @@ ONE = "horizon: 2\n" + "scenarios: [{name: a, probability: 100%%, changes: {%s}}
     ("written", "message"),
     [
         (ONE % "have: []", "cannot differ between scenarios: what is held is the same in all scenarios"),
-        (ONE % "baseline: openai/gpt-4o", "cannot differ between scenarios: it is the same"),
+        (ONE % "baseline: openai/gpt-4o", "cannot differ between scenarios: it must be the same"),
         (ONE % "policy.max_liability: $1k", "cannot differ between scenarios"),
         (ONE % "policy: {min_replicas: 3}", "is more than one value"),
         (ONE % "workloads.chat.forecast: {requests_per_day: 5}", "is more than one value"),
-        (ONE % "workloads.chat.forecast.shape: flat", "changes at which hours requests come"),
+        (ONE % "workloads.chat.forecast.shape: flat", "changes the hours at which requests come"),
         (ONE % "prices.h100.on_demand: +5%", "no instance or GPU on the menu is called 'h100'"),
         (ONE % "prices.l40s.on_demand: 5", "scenarios[0].changes['prices.l40s.on_demand']"),
         (ONE % "prices.l40s.on_demand: $3/h", "is one price for boxes of 1, 4 and 8 GPUs. Write a change"),
         (ONE % "policy.min_replica: 5", "there is no key 'min_replica' in policy"),
         (ONE % "workloads.chat.models: [gpt-5]", "there is no model 'gpt-5' in the catalog"),
-        (ONE % "menu.gpus: [l4]", "off the menu, which may be signed for now"),
+        (ONE % "menu.gpus: [l4]", "off the menu, although commitments to it may be signed now"),
         (ONE % "prices.l40s.on_demand: +5%, prices.aws/g6e.xlarge@us-east-1.on_demand: +5%", "is changed twice"),
         (ONE % "policy.max_gpus: {l40s: 1}" + "have: [{offer: aws/g6e.xlarge, purchase: reserved-1y, instances: 2, "
-         "price: $1/h, until: 2027-12-31}]\n", "2 GPUs of l40s are held, above policy.max_gpus of 1"),
+         "price: $1/h, until: 2027-12-31}]\n", "2 GPUs of l40s are held, more than policy.max_gpus allows (1)"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_where_the_change_is_written(written: str, message: str) -> None:
@@ -186,7 +186,7 @@ def test_the_changes_in_the_documentation_load() -> None:
 def test_validate_says_what_differs_and_from_when_on() -> None:
     strict = "name: strict, probability: 100%, from: 2027-07-01, changes: {workloads.chat.slo.ttft_p95: 1s}"
     report = validation_document(case_of(chat(), YEAR, PRICES, scenarios(strict)))
-    assert "  strict: from 2027-04-01 on other than now: instances and their prices\n" in as_text(report)
-    assert "  strict: from 2027-07-01 on other than now: workloads, instances and their prices\n" in as_text(report)
+    assert "  strict: from 2027-04-01 on, these change: instances and their prices\n" in as_text(report)
+    assert "  strict: from 2027-07-01 on, these change: workloads, instances and their prices\n" in as_text(report)
     (scenario,) = json.loads(report.json())["scenarios"]
     assert scenario["differs_from_quarter"]["3"] == ["workloads", "offers"]

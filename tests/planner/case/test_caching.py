@@ -11,10 +11,10 @@ from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.candidates.replica import Replica, machine_for
 from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic, traffic_of
+from planner.case.apis import cache_usd_per_h, on_gpus, request_usd
 from planner.case.case import Bucket, CacheCosts, Case, Workload, kinds_of
-from planner.case.costs import cache_usd_per_h, on_gpus, request_usd
 from planner.case.demand.load import case_from_text
-from planner.case.horizon import rates_rps, requests_per_month, slots_of
+from planner.case.slots import rates_rps, requests_per_month, slots_of
 from planner.catalog.entries import ApiModel, ApiTier
 from planner.catalog.variant import Variant
 from planner.optimization.formulate import pool_of

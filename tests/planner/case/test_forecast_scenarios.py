@@ -103,7 +103,7 @@ def test_all_logs_move_together_and_the_rest_stays(tmp_path: Path) -> None:
     assert all(low.month_factors[name][0] < high.month_factors[name][0] for name in ("chat", "docs"))
     said = [(a.key, a.value, a.why) for a in case.assumptions if a.key.startswith("scenarios")]
     assert any("move together" in why for _, _, why in said)
-    assert ("scenarios", "new as given", "no log says how far they may be off") in said
+    assert ("scenarios", "new as given", "no log shows how uncertain they are") in said
     assert ("scenarios.weights", "30% P10 / 40% P50 / 30% P90") in [(key, value) for key, value, _ in said]
 
 

@@ -15,8 +15,8 @@ import planner
 from planner.case.case import Case, Future, case_from_json
 from planner.case.dates import add_months, last_day_of_term, month_index, quarter_days
 from planner.case.demand.starter import starter_text
-from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.case.quarters import block_case, blocks_of, month_groups, quarter_case
+from planner.case.slots import rates_rps, requests_per_month, slots_of
 from planner.io.errors import InputError
 from tests.support.places import ROOT
 
@@ -326,8 +326,8 @@ def test_last_day_of_a_term() -> None:
         ("scenarios: {slow: {probability: 100%}}\n", 'got a mapping. Write each in a line of its own: "- {name: slow,'),
         ("scenarios: forecast\n", "got 'forecast'. Write {from: forecast}"),
         ("scenarios: {form: forecast}\n", "unknown key 'form'. Did you mean 'from'?"),
-        (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "and the horizon has one"),
-        (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "tell workloads apart"),
+        (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "but the horizon has only one"),
+        (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "identifies workloads"),
         (
             scenarios("name: a, probability: 100%, changes: {workloads.chat.steps: [{from: 2026-01-01, times: 2}]}"),
             "before the plan starts",
@@ -335,7 +335,7 @@ def test_last_day_of_a_term() -> None:
         (
             "horizon: 12\n"
             + scenarios("name: a, probability: 100%, changes: {workloads.chat.forecast.growth_per_month: 90%}"),
-            "comes to over 10 billion requests a day",
+            "exceeds 10 billion requests a day",
         ),
     ],
 )  # fmt: skip

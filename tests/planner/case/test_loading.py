@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import planner
+from planner.case.apis import tokens_per_request
 from planner.case.case import Case, Workload, case_from_json
-from planner.case.costs import tokens_per_request
 from planner.case.demand.starter import starter_text
 from planner.case.demand.workload_schema import WorkloadSpec
-from planner.case.horizon import rates_rps, requests_per_month, slots_of
+from planner.case.slots import rates_rps, requests_per_month, slots_of
 from planner.catalog import apis as api_prices
 from planner.catalog.entries import ApiModel, Offer, shipped_catalog, traffic_kinds
+from planner.io.errors import InputError
 
 FIVE_LINES = """\
 workloads:
@@ -225,6 +226,54 @@ def test_burstiness_is_as_given_or_that_of_the_kind_of_traffic() -> None:
     assert f"{key}.window" not in said_of(own)
 
 
+@pytest.mark.parametrize(
+    ("below", "kind", "ttft_s", "tpot_s"),
+    [
+        ("tokens: {input: 500, output: 200}", "chat", 2.0, 0.05),
+        ("tokens: {input: 500, output: 16}", "classification", 2.0, 0.2),
+        ("tokens: {input: 500, output: 17}", "chat", 2.0, 0.05),
+        ("tokens: {input: 500, output: 2000}", "reasoning", 2.0, 0.05),
+        ("tokens: {input: 12000, output: 200}", "chat", 2.0, 0.05),
+        (
+            "tokens: {input: 12000, output: 200} | caching: {shared_prefix_tokens: 8000, prefix_hit_rate: 90%}",
+            "agent",
+            5.0,
+            0.05,
+        ),
+        ("deadline: 6h", "batch", 6 * 3600.0, 1.0),
+    ],
+)
+def test_a_kind_is_guessed_and_gives_objectives(below: str, kind: str, ttft_s: float, tpot_s: float) -> None:
+    text = with_lines(*below.split(" | "))
+    assert said_of(text)["workloads.chat.kind"] == kind
+    (w,) = case_of(text).workloads
+    assert (w.ttft.seconds, w.tpot.seconds) == (ttft_s, pytest.approx(tpot_s))
+
+
+def test_a_kind_that_is_given_is_not_guessed_and_gives_objectives() -> None:
+    text = with_lines("kind: completion", "tokens: {input: 500, output: 10}")
+    assert "workloads.chat.kind" not in said_of(text)
+    assert case_of(text).workloads[0].ttft.seconds == 0.5
+
+
+def test_a_kind_is_not_said_where_it_decides_nothing() -> None:
+    text = with_lines("slo: {ttft_p95: 1s, tpot_p95: 40ms}").replace("400k}", "400k, burstiness: 4}")
+    assert "workloads.chat.kind" not in said_of(text)
+    assert "workloads.chat.kind" in said_of(with_lines("slo: {ttft_p95: 1s, tpot_p95: 40ms}"))
+
+
+def test_batch_work_needs_a_deadline() -> None:
+    with pytest.raises(InputError, match="Add deadline: 24h"):
+        case_of(with_lines("kind: batch"))
+
+
+def test_no_pace_is_assumed_where_whole_answers_have_an_objective() -> None:
+    text = with_lines("slo: {ttft_p95: 500ms, e2e_p99: 800ms}")
+    (w,) = case_of(text).workloads
+    assert (w.tpot.seconds, w.tpot.percentile) == (0.8, 0.99)
+    assert said_of(text)["workloads.chat.slo.tpot_p95"] == "none"
+
+
 def test_a_burstiness_above_all_known_ones_says_its_window() -> None:
     key = "workloads.chat.forecast.burstiness.window"
     assert said_of(FIVE_LINES.replace("400k}", "400k, burstiness: 89}"))[key] == "a minute"
@@ -234,7 +283,9 @@ def test_a_burstiness_above_all_known_ones_says_its_window() -> None:
 def test_kinds_of_traffic_have_a_source_and_are_those_of_the_schema() -> None:
     names = get_args(get_args(WorkloadSpec.model_fields["kind"].annotation)[0])
     assert set(names) == set(traffic_kinds())
-    assert all(kind.source and kind.date for kind in traffic_kinds().values())
+    for kind, known in traffic_kinds().items():
+        assert known.source and known.date and known.tpot_why
+        assert bool(known.ttft_s and known.ttft_why) == (kind != "batch")
 
 
 def test_without_levers_nothing_is_shared_cached_moved_or_shed() -> None:

@@ -13,7 +13,7 @@ from planner.logs.statistics import WITHIN_HOUR_VARIATION
 from planner.logs.usage import read_usage_file
 
 MONDAY = datetime(2026, 9, 7)
-NO_ZONE = "'u.csv': times have no time zone and are taken as UTC"
+NO_ZONE = "'u.csv': times have no time zone and count as UTC"
 
 
 def read_usage(path: Path, workload: str, zone: str | None = None) -> Hours:
@@ -208,7 +208,7 @@ def test_columns_may_be_named(tmp_path: Path) -> None:
     with pytest.raises(planner.InputError, match=r"there is no 'number'\. Write one of time, prompt"):
         planner.load_case(demand)
     demand.write_text(text.replace(", %s: n", ""))
-    with pytest.raises(planner.InputError, match=r"Name it beside the log: columns: \{requests: COLUMN\}"):
+    with pytest.raises(planner.InputError, match=r"Name it next to the log: columns: \{requests: COLUMN\}"):
         planner.load_case(demand)
 
 

@@ -112,8 +112,22 @@ MIXTURE = """
 workloads:
   - {name: chat, models: [qwen3-30b-a3b], forecast: {requests_per_day: 400k}, api: forbidden}
 menu: {engine: ENGINE, gpus: [h100], quantizations: [fp8], parallelism: [tensor, expert, data], max_deployments: 1}
+policy: {unproven: allowed}
 baseline: openai/gpt-4o-mini
 """
+
+
+def test_what_is_unproven_with_a_borrowed_loss_is_used_only_where_that_is_allowed() -> None:
+    """TGI is not known to run it, and its loss in FP8 was measured on models of another family."""
+    text = MIXTURE.replace("ENGINE", "tgi")
+    with pytest.raises(planner.Infeasible, match="unproven, and its loss of quality is borrowed"):
+        planner.plan_fleet(planner.case_from_text(text.replace("policy: {unproven: allowed}\n", "")))
+    allowed = planner.plan_fleet(planner.case_from_text(text))
+    assert allowed.fleet and check_plan(allowed.as_json()) == []
+    limits = allowed.case.limits.model_copy(update={"unproven_forbidden": None})
+    case = allowed.case.model_copy(update={"limits": limits})
+    silent = allowed.model_copy(update={"case": case, "case_hash": case.hash()})
+    assert any("unproven with a borrowed quality loss" in problem for problem in check_plan(silent.as_json()))
 
 
 def test_a_way_that_the_engine_lacks_is_rejected_with_its_reason() -> None:
@@ -163,14 +177,14 @@ def test_what_was_never_seen_to_run_is_marked_everywhere_and_a_policy_forbids_it
     plan = planner.plan_fleet(planner.case_from_text(OWN))
     assert support_of(plan.case, Variant("llama-3.1-8b", "fp16", "own")).verdict == "unproven"
     text = plan_text(plan)
-    assert "unproven, try it before you sign: vllm was never seen to run llama-3.1-8b fp16 on own" in text
+    assert "unproven; try it before you sign: vllm is not known to run llama-3.1-8b fp16 on own" in text
     assert "estimated, unproven" in text
     for table in ("options", "deployments"):
         head, first, *_ = plan_csv(plan, table).splitlines()
         assert "support" in head and "unproven" in first
     (command,) = serve_commands(plan)
-    assert any(note.startswith("unproven: no source says") for note in command.notes)
-    with pytest.raises(Exception, match="unproven: no source says that it runs"):
+    assert any(note.startswith("unproven: no source shows") for note in command.notes)
+    with pytest.raises(Exception, match="unproven: no source shows that it runs"):
         planner.plan_fleet(planner.case_from_text(OWN + "policy: {unproven: forbidden}\n"))
     with pytest.raises(InputError, match="unproven"):
         planner.case_from_text(OWN + "policy: {unproven: never}\n")

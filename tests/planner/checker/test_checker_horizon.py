@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from planner.case.case import case_from_json
-from planner.checker.horizon import check_horizon
+from planner.checker import check_plan
 from tests.support.horizon_plans import OFFER, horizon_plan, worst_case_plan
 from tests.support.tampering import (
     changed,
@@ -44,7 +44,7 @@ def rehash_quarter(q: Json) -> None:
 
 @pytest.mark.slow
 def test_a_true_plan_passes(good: Json) -> None:
-    assert check_horizon(good) == []
+    assert check_plan(good) == []
     assert [c["scenario"] for c in good["commitments"]] == [None, "high"]
     lines = quarter(good, 0, None)["plan"]["fleet"]
     assert [line["instances_by_slot"][0] for line in lines if line["purchase"] == "held"] == [3]
@@ -57,11 +57,11 @@ def test_what_the_search_calls_optimal_may_be_called_so(good: Json, gap_frac: fl
     bound = (1 - gap_frac) * proved["counted_usd"]
     proved |= {"bound_usd": bound, "gap_frac": gap_frac, "status": "optimal"}
     proved["curve"]["points"][2]["gap_frac"] = gap_frac
-    assert not [problem for problem in check_horizon(proved) if "called optimal" in problem or "gap" in problem]
+    assert not [problem for problem in check_plan(proved) if "called optimal" in problem or "gap" in problem]
 
 
 def test_a_true_plan_of_the_worst_case_passes() -> None:
-    assert check_horizon(worst_case_plan().as_json()) == []
+    assert check_plan(worst_case_plan().as_json()) == []
 
 
 def _mean_for_the_worst(plan: Json) -> None:
@@ -81,7 +81,7 @@ def _mean_for_the_worst(plan: Json) -> None:
 def test_one_change_of_the_worst_case_is_refused(change: Callable[[Json], None], words: str) -> None:
     plan = json.loads(worst_case_plan().to_json())
     change(plan)
-    assert [problem for problem in check_horizon(plan) if words in problem]
+    assert [problem for problem in check_plan(plan) if words in problem]
 
 
 def _set(*path: Any) -> Callable[[Json], None]:
@@ -177,7 +177,7 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "ways to buy": (_fewer_ways_to_buy, "quarter 2, low: the ways to buy of its case differ"),
     "a quarter's cost is missing": (_set("scenarios", 0, "by_quarter_usd", [1.0]), "a cost for each quarter"),
     "not shared": (_set("commitments", 0, "scenario", "low"), "what is signed now is signed in every scenario"),
-    "unknown scenario": (_set("commitments", 1, "scenario", "other"), "a quarter or scenario that is none"),
+    "unknown scenario": (_set("commitments", 1, "scenario", "other"), "a quarter or scenario that does not exist"),
     "not on the menu": (_set("commitments", 1, "term", "reserved-3y"), "is not on the menu"),
     "long terms": (_long_term, "a term of more than a year outlasts the horizon"),
     "liability": (_liability, "is owed for long terms after the horizon"),
@@ -204,25 +204,25 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "cost": (_set("scenarios", 0, "cost_usd", _more), "low: cost_usd"),
     "penalty": (_set("scenarios", 0, "penalty_usd", 1.0), "low: penalty_usd"),
     "regret": (_set("scenarios", 0, "regret_usd", _more), "low: regret_usd"),
-    "regret of nothing": (_set("scenarios", 0, "if_known_usd", None), "no plan that had known, but a regret"),
-    "below its bound": (_set("scenarios", 0, "if_known_bound_usd", 1e9), "less than the bound of plans that had known"),
+    "regret of nothing": (_set("scenarios", 0, "if_known_usd", None), "a regret, but no plan with foresight"),
+    "below its bound": (_set("scenarios", 0, "if_known_bound_usd", 1e9), "less than the bound of plans with foresight"),
     "expected": (_set("expected_cost_usd", _more), "expected_cost_usd"),
     "what a scenario comes to": (_set("scenarios", 1, "counted_usd", _more), "high: counted_usd"),
     "another measure": (_set("risk", "worst-case"), "what is minimized is expected"),
     "another worst scenario": (_set("worst_scenario", "low"), "the worst scenario is high with $"),
-    "no such worst scenario": (_set("worst_scenario", "other"), "the worst scenario is said to be other"),
+    "no such worst scenario": (_set("worst_scenario", "other"), "the worst scenario is given as other"),
     "counted in all": (_set("counted_usd", _more), "counted_usd"),
     "bound": (_set("bound_usd", 1e9), "less than its bound"),
     "gap": (_set("gap_frac", 0.001), "gap_frac"),
     "optimal": (_set("status", "optimal"), "called optimal"),
     "called less than it is": (_proved("within-gap"), "called within-gap, but its bound proves it optimal"),
     "name": (_set("name", "another"), "the name of the case is growth, not another"),
-    "middle": (_set("middle", "counted_usd", 1.0), "middle scenario comes to less than the bound"),
+    "middle": (_set("middle", "counted_usd", 1.0), "middle scenario costs less than the bound"),
     "middle name": (_set("middle", "scenario", "none"), "the middle scenario is"),
     "curve below the bound": (_set("curve", "points", 1, "expected_usd", 1.0), "it costs less than any plan can"),
     "curve's gap": (_set("curve", "points", 1, "gap_frac", 25.0), "its gap is 25"),
     "curve twice": (_set("curve", "points", 0, "instances", 1), "a number of instances twice"),
-    "long terms lose": (_set("long_terms_would_save_usd", -5.0), "less than nothing"),
+    "long terms lose": (_set("long_terms_would_save_usd", -5.0), "would save a negative amount"),
     "curve of something else": (_set("curve", "term", "reserved-3y"), "which is not signed now"),
     "curve beside the plan": (_set("curve", "points", 2, "expected_usd", _more), "2 instances: expected_usd"),
     "curve P90": (_set("curve", "points", 2, "p90_usd", lambda x: 0.9 * x), "2 instances: p90_usd"),
@@ -237,7 +237,7 @@ def test_one_change_is_refused(good: Json, name: str) -> None:
     change, words = CHANGES[name]
     plan = copy.deepcopy(good)
     change(plan)
-    problems = check_horizon(plan)
+    problems = check_plan(plan)
     assert any(words in problem for problem in problems), problems
     assert all(problem and problem.isprintable() for problem in problems)
 
@@ -256,6 +256,9 @@ def test_the_plans_of_quarters_are_held_to_the_same(good: Json) -> None:
         assert is_refused(lie) != is_a_remark(place), kind
 
 
-@pytest.mark.parametrize("data", [None, [], 3, "x", {}, {"format": "fleetplan-horizon/1"}, {"format": float("nan")}])
+OF_QUARTERS = {"format": "fleetplan-plan/6", "quarters": []}
+
+
+@pytest.mark.parametrize("data", [None, [], 3, "x", {}, OF_QUARTERS, {"format": float("nan")}])
 def test_whatever_is_given_is_refused_without_an_exception(data: Any) -> None:
-    assert check_horizon(data)
+    assert check_plan(data)

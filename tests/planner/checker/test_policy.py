@@ -102,6 +102,9 @@ CASES = {
     "commitment": lambda: (small_plan(), "max_commitment_usd: {}",
                            sum(c.upfront_usd + c.beyond_horizon_usd for c in small_plan().commitments),
                            "{:.9f}".format),
+    "guessed": lambda: (small_plan(), "max_guessed_commitment_usd: {}",
+                        sum(c.instances * 8760 * next(f.usd_per_h for f in small_plan().fleet if f.purchase == c.term)
+                            for c in small_plan().commitments), "{:.9f}".format),
     "gap": lambda: (changed(small_plan(), gap_frac=0.03), "max_gap: {}", 0.03, percent),
     "unmeasured": lambda: (with_bases(small_plan(), "measured", "estimated", "interpolated", "scaled", "calibrated"),
                            "max_unmeasured_share: {}", (2 + 4 + 5) / 15, percent),
@@ -257,7 +260,8 @@ def test_every_rule_is_there_and_documented() -> None:
     assert load_policy(EXAMPLE)
     everything = policy_from_text(
         "budget_usd_per_month: 1\nmax_change: 1%\nmax_usd_per_1m_tokens: 1\nmin_savings: 1%\nmax_commitment_usd: 1\n"
-        "max_spot_share: 1%\nmax_api_share: 1%\nmax_shed_share: 1%\nallowed_regions: [x]\nmin_slo_headroom: 1%\n"
+        "max_guessed_commitment_usd: 1\nmax_spot_share: 1%\nmax_api_share: 1%\nmax_shed_share: 1%\n"
+        "allowed_regions: [x]\nmin_slo_headroom: 1%\n"
         "max_gap: 1%\nmax_unmeasured_share: 1%\nmax_unproven_share: 1%\nmax_price_age: 1d\n"
         "max_liability_usd: 1\nmax_regret: 1%\nmin_coverage: 1%\nmin_utilization: 1%\n"
     )
@@ -342,7 +346,7 @@ def test_only_plans_that_hold_are_checked(tmp_path: Path, fleetplan: Command) ->
     policy.write_text("max_change: 5%\n")
     for arguments in ((plan, old), (old, plan)):
         ran = fleetplan("check", arguments[0], "--policy", policy, "--against", arguments[1])
-        assert ran.code == 2 and "plan.json: not a plan that holds" in ran.err and ran.out == ""
+        assert ran.code == 2 and "plan.json: this plan fails its check" in ran.err and ran.out == ""
 
 
 def test_what_is_printed_is_inert() -> None:

@@ -11,11 +11,11 @@ import pytest
 import planner
 from planner import pipeline
 from planner.checker.policy import check_policy, policy_from_text
-from planner.checker.policy.horizon import check_horizon_policy
 from planner.checker.policy.rules import Check
 from planner.checker.proof import bound_check
 from planner.checker.remarks import BOUND, REGRET, REMARKS, remarks_in
-from planner.plan.plan import Plan, plan_from_json
+from planner.plan.plan import Plan
+from planner.plan.saved import plan_from_json
 from planner.reports.markdown import as_markdown
 from planner.reports.policy import check_document
 from planner.reports.text import as_text
@@ -75,12 +75,12 @@ def test_no_rule_reads_a_remark() -> None:
 
 def test_rules_that_read_one_say_so() -> None:
     of_plan = check_policy(lever_plan("mixed"), policy_from_text(POLICY), as_of=AS_OF)
-    of_horizon = check_horizon_policy(horizon_plan(), policy_from_text(POLICY), as_of=AS_OF)
+    of_horizon = check_policy(horizon_plan(), policy_from_text(POLICY), as_of=AS_OF)
     assert [r.rule for r in of_plan.rules if r.rests_on] == [BOUND.read_by]
     assert {r.rule for r in of_horizon.rules if r.rests_on} == {BOUND.read_by, REGRET.read_by}
     assert {r.rests_on for r in of_horizon.rules} == {None, "recorded"}
     for text in (as_text(check_document(of_horizon)), as_markdown(check_document(of_horizon)).replace("\\", "")):
-        assert "max_gap rests on what the file records; --prove works it out again" in text
+        assert "max_gap rests on what the file records; --prove recomputes it" in text
         assert "max_regret rests on what the file records\n" in text
 
 
@@ -167,7 +167,7 @@ def test_a_bound_above_a_plan_that_passes_its_check_is_a_defect(monkeypatch: pyt
 
 
 def test_the_bound_of_a_horizon_is_proved_again() -> None:
-    plan = planner.plan_horizon(horizon_plan().case, planner.Options(gap_frac=0.05))
+    plan = planner.plan_fleet(horizon_plan().case, planner.Options(gap_frac=0.05))
     assert prove_again(plan, planner.Options()).verdict == "confirmed"
 
 
@@ -241,8 +241,8 @@ def test_the_command_proves_again(tmp_path: Path, fleetplan: Command, monkeypatc
     ("flags", "message"),
     [
         (("--time-limit", "5s"), "--time-limit: is for --prove"),
-        (("--as-of", "2027-01-31"), "--as-of: is for the rules of a policy"),
-        (("--against", "old.json"), "--against: is for the rules of a policy"),
+        (("--as-of", "2027-01-31"), "--as-of: applies only to the rules of a policy"),
+        (("--against", "old.json"), "--against: applies only to the rules of a policy"),
     ],
 )
 def test_flags_that_do_nothing_are_refused(flags: tuple[str, ...], message: str, fleetplan: Command) -> None:

@@ -80,9 +80,9 @@ def test_entries_are_added_to_a_file_that_keeps_its_comments(fleetplan: Command)
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("workloads: []\n", "is no catalog file: it has the key 'workloads'"),
-        ("models: {chat-8b: {layers: 3}}\n", "is laid out so that an entry cannot be added"),
-        ("models:\n      chat-8b:\n        layers: 3\n", "is laid out so that an entry cannot be added"),
+        ("workloads: []\n", "is not a catalog file: it has the key 'workloads'"),
+        ("models: {chat-8b: {layers: 3}}\n", "has a layout to which an entry cannot be added"),
+        ("models:\n      chat-8b:\n        layers: 3\n", "has a layout to which an entry cannot be added"),
     ],
 )
 def test_a_file_that_cannot_take_it_is_left_alone(text: str, words: str, fleetplan: Command) -> None:
@@ -113,13 +113,13 @@ def test_counts_are_checked_against_name_and_publication(fleetplan: Command) -> 
     config = config_file(LLAMA_8B)
     named = fleetplan("catalog", "add-model", config, "--name", "chat-70B")
     assert named.code == 0
-    assert "the name says 70B parameters, the shapes of the config come to 8.03B" in named.err
+    assert "the name says 70B parameters, the shapes in the config add up to 8.03B" in named.err
     right = fleetplan("catalog", "add-model", config, "--name", "chat", "--parameters", "8.03B", "--out", "m.yaml")
     assert right.code == 0 and "+0.0% from 8.03B published" in right.out
     assert "8.03B parameters published" in Path("m.yaml").read_text()
     wrong = fleetplan("catalog", "add-model", config, "--name", "chat", "--parameters", "70.6B")
     assert (wrong.code, wrong.out) == (2, "")
-    assert "--parameters: the shapes of the config come to 8.03B, -88.6% from 70.6B" in wrong.err
+    assert "--parameters: the shapes in the config add up to 8.03B, -88.6% from 70.6B" in wrong.err
     assert "Write one such as" in fleetplan("catalog", "add-model", config, "--parameters", "70.6").err
 
 
@@ -187,7 +187,7 @@ def test_an_unknown_model_gets_the_hint(fleetplan: Command) -> None:
 def test_a_shipped_model_is_overridden_with_a_note(fleetplan: Command) -> None:
     config = config_file(LLAMA_8B | {"max_position_embeddings": 8192})
     ran = fleetplan("catalog", "add-model", config, "--name", "Llama-3.1-8B", "--out", "models.yaml")
-    assert "the shipped catalog has llama-3.1-8b already: in a demand file this entry overrides it" in ran.err
+    assert "the shipped catalog already has llama-3.1-8b; in a demand file this entry overrides it" in ran.err
     Path("demand.yaml").write_text("catalog: models.yaml\n" + SMALL)
     case = load_case(Path("demand.yaml"), NamedFiles(None))
     assert case.models["llama-3.1-8b"].max_context_tokens == 8192

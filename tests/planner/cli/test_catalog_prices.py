@@ -63,7 +63,7 @@ def test_prices_are_dated_by_what_says_their_day_and_never_by_the_age_of_the_fil
     without = IMPORT[:-2]
     sky("1.5")
     ran = fleetplan(*without, "--out", "prices.yaml")
-    assert "prices of unknown date" in ran.out and "count as stale: give it with --as-of" in ran.err
+    assert "prices of unknown date" in ran.out and "count as stale: give the day with --as-of" in ran.err
     written = yaml.safe_load(Path("prices.yaml").read_text())["offers"][L40S]
     assert {p["date"] for p in (written, *written["prices"].values())} == {"unknown"}
     as_of = fleetplan(*without, "--as-of", "2026-11-01")
@@ -71,8 +71,8 @@ def test_prices_are_dated_by_what_says_their_day_and_never_by_the_age_of_the_fil
 
     Path("demand.yaml").write_text(f"catalog: prices.yaml\n{SMALL}", encoding="utf-8")
     assert fleetplan("plan", "demand.yaml", "--out", "plan.json", "--html", "plan.html").code == 0
-    report = fleetplan("report", "plan.json", "--format", "table").out
-    assert f"stale prices, ask for today's before you sign: {L40S} (of unknown date)" in report
+    report = fleetplan("report", "plan.json", "--format", "table", "--verbose").out
+    assert f"stale prices; ask for today's before you sign: {L40S} (of unknown date)" in report
     assert ", some of unknown date" in report
     assert "stale: </span>of unknown date</td>" in Path("plan.html").read_text()
     Path("policy.yaml").write_text("max_price_age: 10000d\n", encoding="utf-8")
@@ -99,7 +99,7 @@ def test_a_jump_is_written_only_when_it_is_accepted(fleetplan: Command) -> None:
 def test_without_out_nothing_is_written(fleetplan: Command) -> None:
     sky("6")
     ran = fleetplan(*IMPORT, "--format", "json")
-    assert ran.code == 0 and "nothing is written" in ran.err
+    assert ran.code == 0 and "nothing was written" in ran.err
     assert {c["way"] for c in json.loads(ran.out)["changed"] if c["jump"]} >= {"on-demand"}
     assert [p.name for p in Path.cwd().iterdir()] == ["sky"]
 

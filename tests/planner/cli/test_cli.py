@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from planner.cli.command import app
 from planner.io.formatting import percent
 from planner.reports.phrases import NO_BOUND_FRAC
 from solvers.backends.child import run_child
+from solvers.backends.clock import Stopped, ask_to_stop, stoppable
 from solvers.backends.trouble import SolverMissing
 from tests.support.command_line import HARD, SCRIPT, SMALL, Command, run_script
 from tests.support.patience import PATIENCE_S, wait_until
@@ -42,14 +42,12 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them
 
 
 @pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Command]:
-    """In an empty folder; planning takes over SIGTERM, which is given back."""
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """In an empty folder."""
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL, encoding="utf-8")
     Path("hard.yaml").write_text(HARD, encoding="utf-8")
-    before = signal.getsignal(signal.SIGTERM)
-    yield Command(monkeypatch, capsys)
-    signal.signal(signal.SIGTERM, before)
+    return Command(monkeypatch, capsys)
 
 
 def write(text: str) -> str:
@@ -63,13 +61,18 @@ def write(text: str) -> str:
 def test_plan_prints_the_answer_first(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml")
     assert (ran.code, ran.err) == (0, "")
-    head = ran.out.splitlines()[:3]
+    head = ran.out.splitlines()[:4]
     assert head[0].startswith("small   1 workload, 48 slots")
     assert "proved" in head[0]
     assert "/ month" in head[1] and "openai gpt-4o-mini" in head[1]
-    assert "/ 1M tokens" in head[2]
-    for section in ("fleet", "workload", "options for chat", "assumed, since the demand file does not say"):
+    assert "same model at" in head[2] and "more" in head[2]
+    assert "/ 1M tokens" in head[3]
+    for section in ("workload", "What could change the cost", "read on: --verbose"):
         assert f"\n  {section}" in ran.out
+    assert "options for chat" not in ran.out
+    whole = fleetplan("plan", "small.yaml", "--verbose").out
+    for section in ("fleet", "workload", "options for chat", "assumed, since the demand file does not say"):
+        assert f"\n  {section}" in whole
 
 
 @pytest.mark.slow
@@ -77,7 +80,7 @@ def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--format", "json")
     assert (ran.code, ran.err) == (0, "")
     plan = json.loads(ran.out)
-    assert plan["format"] == "fleetplan-plan/5"
+    assert plan["format"] == "fleetplan-plan/6"
     assert plan["status"] in ("optimal", "within-gap")
     assert 0 < plan["bound_usd_per_month"] <= plan["cost_usd_per_month"] * (1 + 1e-9)
     assert 0 <= plan["gap_frac"] <= 0.001
@@ -130,8 +133,9 @@ def test_a_looser_gap_is_still_a_checked_plan(fleetplan: Command) -> None:
 def test_verbose_shows_every_option(fleetplan: Command) -> None:
     text = SMALL.replace("gpus: [l40s]", "gpus: [l4, l40s, h100]")
     short, long = fleetplan("plan", write(text)), fleetplan("plan", write(text), "--verbose")
-    assert "more expensive ones" in short.out
-    assert "more expensive ones" not in long.out
+    options = json.loads(fleetplan("plan", write(text), "--format", "json").out)["options"]
+    assert all(option["offer"] in long.out for option in options if option["offer"])
+    assert not all(option["offer"] in short.out for option in options if option["offer"])
     assert len(long.out.splitlines()) > len(short.out.splitlines())
 
 
@@ -216,7 +220,7 @@ FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").re
 def test_infeasible_exits_with_3_and_says_what_to_move(text: str, words: str, fleetplan: Command) -> None:
     ran = fleetplan("plan", write(text), "--out", "plan.json")
     assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith("no fleet can do this:\n")
+    assert ran.err.startswith("no fleet can meet this demand:\n")
     assert words in ran.err
     assert "Traceback" not in ran.err
     assert not Path("plan.json").exists()
@@ -224,7 +228,7 @@ def test_infeasible_exits_with_3_and_says_what_to_move(text: str, words: str, fl
 
 
 def test_the_api_saves_a_workload_that_no_gpu_can_serve(fleetplan: Command) -> None:
-    case = write(SMALL.replace("llama-3.1-8b", "llama-3.1-405b"))
+    case = write(SMALL.replace("llama-3.1-8b", "llama-3.1-405b").replace("gpt-4o-mini", "gpt-4o"))
     ran = fleetplan("plan", case, "--format", "json")
     plan = json.loads(ran.out)
     assert ran.code == 0
@@ -281,7 +285,7 @@ def test_a_defect_is_one_message_and_exit_1(fleetplan: Command, monkeypatch: pyt
 
 def test_ctrl_c_before_any_plan_exits_with_130(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise Stopped
 
     monkeypatch.setattr(loading, "load_case", interrupted)
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json")
@@ -405,7 +409,7 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys\n"
         "from planner import cli\n"
         "sys.argv = ['fleetplan', '--help']\n"
-        "try:\n    cli.main()\n"
+        "try:\n    cli.run()\n"
         "except SystemExit as stop:\n    assert not stop.code\n"
         "heavy = {'numpy', 'pandas', 'pydantic', 'pulp', 'highspy', 'rich', 'yaml', 'genai_prices'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
@@ -455,6 +459,11 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def solvers_of(pid: int) -> list[int]:
+    """What the inner process of a command has started."""
+    return [solver for inner in children_of(pid) for solver in children_of(inner)]
+
+
 def is_running(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -470,7 +479,7 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
     command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%", "--solver", solver]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        solving = wait_until(lambda: children_of(process.pid) or process.poll() is not None)
+        solving = wait_until(lambda: solvers_of(process.pid) or process.poll() is not None)
         assert isinstance(solving, list), process.communicate()
         time.sleep(0.3)  # well into the search
         process.send_signal(number)
@@ -483,7 +492,11 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
     assert "Traceback" not in err
     plan = json.loads(Path("plan.json").read_text(encoding="utf-8"))
     assert plan["status"] == "interrupted"
-    near = "not proved near" if plan["gap_frac"] >= NO_BOUND_FRAC else f"proved within {percent(plan['gap_frac'], 2)}"
+    near = (
+        "not proved to be near the optimum"
+        if plan["gap_frac"] >= NO_BOUND_FRAC
+        else f"proved within {percent(plan['gap_frac'], 2)}"
+    )
     assert f"this is the best checked plan so far, {near}" in err
     assert plan["gap_frac"] > 0
     assert planner.check_plan(plan) == []
@@ -492,23 +505,21 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
 
 @pytest.mark.process
 @POSIX
-def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_is_given_up_leaves_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[str]] = []
     popen = subprocess.Popen
 
-    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+    def asked(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
         started.append(popen(*arguments, **options))
-        os.kill(os.getpid(), signal.SIGINT)
+        ask_to_stop()
         return started[0]
 
-    monkeypatch.setattr(subprocess, "Popen", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(subprocess, "Popen", asked)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Stopped), stoppable():
             run_child([sys.executable, "-c", "import time; time.sleep(60)"], None, print)
         assert started[0].poll() is not None
     finally:
-        signal.signal(signal.SIGINT, before)
         started[0].kill()
         started[0].wait()
 

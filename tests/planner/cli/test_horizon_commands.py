@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 import planner
-from planner.plan.horizon.horizon_plan import horizon_from_json
+from planner.pipeline import plan_horizon
+from planner.plan.blocks import AnyPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import CostRange
+from planner.plan.saved import plan_from_json
+from planner.verbs.planning import KeptWork
+from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSearch
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan, worst_case_plan
@@ -39,7 +44,8 @@ POLICY = "max_liability_usd: 50k\nmax_regret: 10%\nmin_coverage: 10%\nmin_utiliz
 
 
 @pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
     return Command(monkeypatch, capsys)
 
 
@@ -51,7 +57,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_written_is_read_again(saved: Path) -> None:
-    assert horizon_from_json(saved.read_text()) == horizon_plan()
+    assert plan_from_json(saved.read_text()) == horizon_plan()
 
 
 def test_report_writes_every_format(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
@@ -69,13 +75,26 @@ def test_report_writes_every_format(fleetplan: Command, saved: Path, tmp_path: P
     assert wrong.code == 2 and "Did you mean 'ladder'?" in wrong.err
 
 
-def test_a_budget_is_of_one_quarter(fleetplan: Command, saved: Path) -> None:
+def test_a_budget_is_of_the_first_quarter_unless_another_is_named(fleetplan: Command, saved: Path) -> None:
     asked = ("report", saved, "--format", "focus", "--starts", "2027-01-01")
-    whole = fleetplan(*asked)
-    assert (whole.code, whole.out) == (2, "")
-    assert "--format focus: is for one quarter of the plan of a horizon. Add --quarter 1" in whole.err
-    one = fleetplan(*asked, "--quarter", "1")
-    assert one.code == 0 and one.out.startswith("BilledCost,")
+    first = fleetplan(*asked)
+    assert first.code == 0 and first.out.startswith("BilledCost,")
+    assert first.out == fleetplan(*asked, "--quarter", "1").out
+    assert first.out != fleetplan(*asked, "--quarter", "2", "--scenario", "high").out
+
+
+def test_verbs_act_on_the_first_quarter_unless_another_is_named(fleetplan: Command, saved: Path) -> None:
+    """What is not of the whole plan; an ordinary plan is one of one quarter."""
+    Path("q.json").write_text(horizon_plan().quarters[0].plan.to_json(), encoding="utf-8")
+    for verb in (("explain", "--format", "json"), ("diff", "q.json"), ("calibrate", "--suggest")):
+        of_horizon, of_quarter = (fleetplan(verb[0], *verb[1:], file) for file in (saved, "q.json"))
+        assert (of_horizon.code, of_horizon.out) == (of_quarter.code, of_quarter.out) == (0, of_quarter.out), verb
+    held = ", plus $" if horizon_plan().quarters[0].plan.held_usd_per_month else "nothing is held"
+    assert held in fleetplan("explain", saved).out and held in fleetplan("study", saved, "--only", "providers").out
+    later = fleetplan("explain", saved, "--quarter", "2", "--scenario", "high", "--format", "json")
+    assert later.code == 0 and later.out != fleetplan("explain", saved, "--format", "json").out
+    for file in (saved, "q.json"):
+        assert fleetplan("check", file, "--quarter", "1").code == 0
 
 
 def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
@@ -85,7 +104,7 @@ def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command, saved: Path, tmp
     assert planner.check_plan(plan.as_json()) == []
     assert plan == horizon_plan().plan_of(1, "high")
     shown = fleetplan("report", target, "--format", "table")
-    whole = f"${plan.cost_usd_per_month + plan.held_usd_per_month:,.0f} / month with the "
+    whole = f"${plan.cost_usd_per_month + plan.held_usd_per_month:,.0f} / month including the "
     assert shown.code == 0 and whole in shown.out and "paid in any case for what is held" in shown.out
 
 
@@ -104,42 +123,83 @@ def test_a_quarter_whose_range_was_not_worked_out_has_none(fleetplan: Command, t
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("report", "H", "--quarter", "3"), "the horizon has 2 quarters"),
-        (("report", "H", "--quarter", "2"), "quarter 2 has a plan for each. Give one of low, high"),
+        (("report", "H", "--quarter", "3"), "the plan has 2 quarters"),
+        (("report", "H", "--quarter", "2"), "quarter 2 has a plan for each scenario. Give one of low, high"),
         (("report", "H", "--quarter", "2", "--scenario", "hihg"), "Did you mean 'high'?"),
-        (("report", "H", "--scenario", "high"), "Add --quarter 1"),
-        (("explain", "H"), "Add --quarter 1"),
-        (("study", "H"), "Add --quarter 1"),
+        (("report", "H", "--scenario", "high"), "applies to one quarter only. Add --quarter 2"),
+        (("check", "H", "--scenario", "high"), "applies to one quarter only. Add --quarter 2"),
         (("study", "H", "--quarter", "1", "--out", "H"), "would overwrite"),
-        (("diff", "H", "Q"), "Add --quarter 1"),
-        (("diff", "Q", "Q", "--quarter", "1"), "is a plan of one quarter"),
-        (("calibrate", "--suggest", "H"), "fleetplan report H.json --quarter 1 --out q1.json"),
+        (("diff", "Q", "Q", "--quarter", "2"), "the plan has 1 quarter. Leave it out"),
+        (("study", "H", "--out", "H"), "would overwrite"),
+        (("report", "Q", "--quarter", "1", "--scenario", "high"), "The plan has no scenarios: leave it out"),
         (("export", "H", "--to", "compose", "--out", "x"), "Name a scenario"),
         (("export", "H", "--to", "compose", "--out", "x", "--scenario", "low", "--month", "4"), "has 3 months"),
-        (("export", "Q", "--to", "compose", "--out", "x", "--quarter", "1"), "is a plan of one quarter"),
-        (("plan", "D", "--verify"), "is for plans of one quarter"),
-        (("plan", "D", "--explain"), "is for plans of one quarter"),
-        (("explain", "D"), "then give h.json with --quarter 1"),
-        (("what-if", "D", "--set", "horizon=1 quarter", "--set", "scenarios=[]"), "makes a plan of one quarter"),
+        (("check", "Q", "--policy", "P", "--against", "H"), "Add --quarter 1, or a later one"),
+        (("check", "H", "--policy", "P", "--against", "Q"), "or add --quarter 1"),
+        (("plan", "D", "--verify"), "then: fleetplan verify plan.json"),
+        (("plan", "D", "--explain"), "then: fleetplan explain plan.json"),
+        (("explain", "D"), "then give h.json"),
+        (("what-if", "D", "--set", "horizon=1 quarter", "--set", "scenarios=[]"), "into a plan of one quarter"),
     ],
 )
 def test_what_cannot_be_done_is_said(
     fleetplan: Command, saved: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    demand, one = tmp_path / "tiny.yaml", tmp_path / "q.json"
+    demand, one, policy = tmp_path / "tiny.yaml", tmp_path / "q.json", tmp_path / "policy.yaml"
     demand.write_text(TINY)
+    policy.write_text("max_change: 15%\n")
     one.write_text(horizon_plan().quarters[0].plan.to_json(), encoding="utf-8")
-    names = {"H": saved, "D": demand, "Q": one}
+    names = {"H": saved, "D": demand, "Q": one, "P": policy}
     ran = fleetplan(*(names.get(a, a) for a in arguments))
     assert ran.code == 2 and words in ran.err, ran
     assert ran.err.count("\n") == 1 and "Traceback" not in ran.err
+
+
+def as_in_0_1(plan: AnyPlan) -> dict[str, Any]:
+    """Its JSON in the formats of version 0.1, which had one for each kind of plan."""
+    if isinstance(plan, HorizonPlan):
+        quarters = [q.model_dump(mode="json", exclude={"plan"}) | {"plan": as_in_0_1(q.plan)} for q in plan.quarters]
+        return plan.as_json() | {"format": "fleetplan-horizon/1", "quarters": quarters}
+    return plan.as_json() | {"format": "fleetplan-plan/5"}
+
+
+@pytest.mark.parametrize("plan", [horizon_plan(), horizon_plan().quarters[0].plan], ids=["quarters", "one"])
+def test_files_of_the_format_before_are_read(fleetplan: Command, tmp_path: Path, plan: AnyPlan) -> None:
+    file, saved = tmp_path / "older.json", tmp_path / "today.json"
+    file.write_text(json.dumps(as_in_0_1(plan)))
+    assert planner.read_plan(file) == plan
+    assert fleetplan("check", file).code == 0
+    assert fleetplan("report", file, "--out", saved).code == 0
+    assert saved.read_text() == plan.to_json()
+    figure = "expected_cost_usd" if isinstance(plan, HorizonPlan) else "cost_usd_per_month"
+    file.write_text(json.dumps(as_in_0_1(plan) | {figure: 1.0}))
+    refused = fleetplan("check", file)
+    assert refused.code == 2 and figure in refused.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"format": "fleetplan-plan/7", "fleetplan_version": "9.0"}', "written by fleetplan '9.0', expected"),
+        ('{"format": "fleetplan-plan/7"}', "Update fleetplan"),
+        ('{"format": "fleetplan-plan/4"}', "Plan it again"),
+        ('{"format": "fleetplan-plan/6", "quarters": 3}', "not a plan of several quarters"),
+        ('{"format": "fleetplan-horizon/1", "quarters": [1, {"plan": 2}]}', "not a plan of several quarters"),
+        ('{"format": "fleetplan-plan/6",', "line 1 column"),
+    ],
+)
+def test_what_is_no_plan_is_refused_in_words(fleetplan: Command, text: str, words: str) -> None:
+    Path("none.json").write_text(text)
+    for verb in ("check", "report", "explain", "verify"):
+        ran = fleetplan(verb, "none.json")
+        assert (ran.code, ran.out) == (2, "") and "none.json" in ran.err and words in ran.err, ran
 
 
 def test_a_tampered_or_older_file_is_refused(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
     data = json.loads(saved.read_text())
     tampered = tmp_path / "tampered.json"
     tampered.write_text(json.dumps(data | {"expected_cost_usd": 1.0}))
-    assert "not a plan of a horizon that holds: expected_cost_usd" in fleetplan("report", tampered).err
+    assert "this plan fails its check: expected_cost_usd" in fleetplan("report", tampered).err
     tampered.write_text(json.dumps(data | {"format": "fleetplan-horizon/0", "fleetplan_version": "0.0.9"}))
     ran = fleetplan("report", tampered)
     assert ran.code == 2 and "written by fleetplan '0.0.9'" in ran.err
@@ -175,14 +235,14 @@ def test_diff_and_check_name_different_measures(fleetplan: Command, saved: Path,
     told = fleetplan("diff", saved, other).out
     assert told.startswith(f"worst case ${worst:,.0f} → ${worst:,.0f} over the horizon  (the same cost)")
     assert f"expected ${mean:,.0f} → ${mean:,.0f}" in told
-    assert "they minimize different measures: the expected cost → the worst case" in told
+    assert "the plans minimize different measures: the expected cost → the worst case" in told
     assert "different measures: the worst case → the expected cost" in fleetplan("diff", other, saved).out
     rules = json.loads(fleetplan("check", other, "--policy", policy, "--against", saved, "--format", "json").out)[
         "rules"
     ]
     detail = {rule["rule"]: rule["detail"] for rule in rules}
     assert (
-        "in the worst case over the horizon; the plan before minimizes another measure (expected)"
+        "in the worst case over the horizon; the previous plan minimizes another measure (expected)"
         in detail["max_change"]
     )
     assert detail["max_gap"].endswith("in the worst case, as recorded in the file")
@@ -234,7 +294,7 @@ def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path
     ran = fleetplan("plan", demand, "--gap", "5%", "--out", worst, "--quiet")
     assert ran.code == 0, ran.err
     assert "worst case minimized" in ran.out and "  worst case: $" in ran.out
-    expected, least = (horizon_from_json(file.read_text()) for file in (out, worst))
+    expected, least = (plan_from_json(file.read_text()) for file in (out, worst))
     assert least.risk == "worst-case"
     assert least.bound_usd <= max(s.counted_usd for s in expected.scenarios) * (1 + 1e-9)
     assert expected.bound_usd <= sum(s.probability_frac * s.counted_usd for s in least.scenarios) * (1 + 1e-9)
@@ -249,7 +309,7 @@ def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path
     [
         "optimization.horizon_answers.Answers.curve",
         "optimization.horizon_work.HorizonWork.plans",
-        "pipeline.check_horizon",
+        "pipeline.check_plan",
     ],
 )
 def test_an_interruption_late_in_a_horizon_writes_the_plan_and_exits_with_130(
@@ -271,9 +331,21 @@ def test_an_interruption_late_in_a_horizon_writes_the_plan_and_exits_with_130(
     ran = fleetplan("plan", demand, "--gap", "5%", "--out", out)
     assert begun and ran.code == 130, ran
     assert "interrupted: the plan is checked" in ran.err
-    written = horizon_from_json(out.read_text())
+    written = plan_from_json(out.read_text())
     assert written.interrupted and written.status != "interrupted"
-    assert planner.check_horizon(json.loads(out.read_text())) == []
+    assert planner.check_plan(json.loads(out.read_text())) == []
+
+
+def test_a_horizon_that_is_kept_before_it_is_compared_passes_its_check() -> None:
+    kept: list[HorizonPlan] = []
+    plan = plan_horizon(planner.case_from_text(TINY), Options(gap_frac=0.05), on_kept=kept.append)
+    (before,) = kept
+    assert before.quarters == plan.quarters and before.commitments == plan.commitments
+    for why, said in (("interrupted", "interrupted: the figures"), ("time-limit", "time ran out: the figures")):
+        ended = KeptWork(before).ended(why).plan
+        assert isinstance(ended, HorizonPlan) and ended.stopped == why
+        assert planner.check_plan(ended.as_json()) == []
+        assert [note.startswith(said) for note in ended.notes].count(True) == 1
 
 
 def test_an_interruption_inside_a_search_that_compares_ends_all_of_them(
@@ -293,8 +365,8 @@ def test_an_interruption_inside_a_search_that_compares_ends_all_of_them(
     ran = fleetplan("plan", demand, "--gap", "5%", "--out", out)
     assert ran.code == 130, ran
     assert len(searches) == 2
-    written = horizon_from_json(out.read_text())
-    assert written.curve is None and "interrupted: what is missing was not worked out" in written.notes
+    written = plan_from_json(out.read_text())
+    assert written.curve is None and "interrupted: the figures that are missing were not worked out" in written.notes
 
 
 def test_a_quarter_without_a_plan_is_named(fleetplan: Command, tmp_path: Path) -> None:

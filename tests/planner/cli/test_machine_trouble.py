@@ -21,7 +21,7 @@ from planner.case.demand import load as loading
 from planner.studies.executing.executors import executor_from
 from planner.studies.executing.jobs import failed
 from planner.studies.executing.run import run_jobs
-from solvers.backends import cbc, highs, scratch
+from solvers.backends import cbc, scratch
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.backends.trouble import MachineTrouble
@@ -31,6 +31,7 @@ from tests.support.command_line import SCRIPT, SMALL, Command
 from tests.support.executing_work import squares
 from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
+from tests.support.shown import unwrapped
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and files as POSIX has them")
 
@@ -39,9 +40,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and files as POSI
 def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Command]:
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL, encoding="utf-8")
-    before = signal.getsignal(signal.SIGTERM)
     yield Command(monkeypatch, capsys)
-    signal.signal(signal.SIGTERM, before)
     scratch.prepare.cache_clear()
 
 
@@ -77,7 +76,8 @@ def test_highs_is_used_where_cbc_cannot_run_and_the_plan_says_so(
     monkeypatch.setattr(pulp.PULP_CBC_CMD, "pulp_cbc_path", str(binary))
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json")
     assert ran.code == 0, ran.err
-    assert f"HiGHS was used, as CBC cannot run: {'PuLP' if spoil in (missing, not_executable) else binary}" in ran.out
+    why = "PuLP" if spoil in (missing, not_executable) else binary
+    assert f"HiGHS was used, as CBC cannot run: {why}" in unwrapped(ran.out)
     plan = json.loads(Path("plan.json").read_text())
     assert plan["proof"]["solver"] == "highs"
     assert [str(binary) in note for note in plan["proof"]["notes"]].count(True) == 1
@@ -123,7 +123,7 @@ def test_a_disk_that_fills_up_keeps_the_best_plan(
     monkeypatch.setattr(module, name, disk_full)
     ran = fleetplan("plan", "small.yaml", "--gap", "0%", "--solver", solver, "--out", "plan.json")
     assert ran.code == 0, ran.err
-    assert "note: the search was cut short: temporary files cannot be written to " in ran.out
+    assert "note: the search was cut short: temporary files cannot be written to " in unwrapped(ran.out)
     plan = json.loads(Path("plan.json").read_text())
     assert planner.check_plan(plan) == []
     assert 0 < plan["bound_usd_per_month"] <= plan["cost_usd_per_month"] + plan["penalty_usd_per_month"]
@@ -173,7 +173,7 @@ def test_a_job_that_its_machine_could_not_run_is_tried_again_on_resuming(trouble
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (MemoryError(), "not enough memory"),
+        (MemoryError(), "needs more memory than there is"),
         (np.linalg.LinAlgError("singular"), "defect of fleetplan"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
         (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
@@ -193,27 +193,17 @@ def test_what_a_machine_has_no_more_of_is_told(
 
 # -- interrupts while modules are imported ----------------------------------------------------------------------------
 
-STRUCK = "import os, signal, time\nos.kill(os.getpid(), signal.{})\ntime.sleep(0.01)\n"
-SWALLOWED = """\
-import os, signal, time
-try:
-    os.kill(os.getpid(), signal.{})
-    time.sleep(0.01)
-except KeyboardInterrupt as error:
-    raise ImportError("initialization failed") from error
-"""
-"""as extensions do that are interrupted"""
+STRUCK = "import os, signal, time\nos.kill(os.getppid(), signal.{})\ntime.sleep(60)\n"
 
 
 @pytest.mark.process
 @POSIX
-@pytest.mark.parametrize("code", [STRUCK, SWALLOWED], ids=["struck", "swallowed"])
 @pytest.mark.parametrize("module", ["typer", "yaml"], ids=["with the command", "with the verb"])
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_during_imports_leaves_no_traceback(name: str, module: str, code: str, tmp_path: Path) -> None:
+def test_an_interrupt_during_imports_leaves_no_traceback(name: str, module: str, tmp_path: Path) -> None:
     (tmp_path / "demand.yaml").write_text(SMALL)
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / f"{module}.py").write_text(code.format(name))
+    (tmp_path / "lib" / f"{module}.py").write_text(STRUCK.format(name))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "lib"), str(ROOT)])}
     command = [SCRIPT, "plan", tmp_path / "demand.yaml"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -221,36 +211,17 @@ def test_an_interrupt_during_imports_leaves_no_traceback(name: str, module: str,
     assert done.stderr == "interrupted before there was a result\n"
 
 
-@POSIX
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize(("module", "use"), [("highspy", highs.require_highspy), ("pulp", cbc._binary)])
-def test_an_interrupt_is_not_taken_for_a_missing_solver(
-    module: str, use: Callable[[], None], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / f"{module}.py").write_text(SWALLOWED.format(name))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, module)
-    number = getattr(signal, name)
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            use()
-    finally:
-        signal.signal(number, before)
-
-
 @pytest.mark.process
 @POSIX
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_while_an_interrupted_command_ends_changes_nothing(number: int) -> None:
+def test_a_signal_while_a_command_ends_changes_nothing(number: int) -> None:
     program = (
-        "import atexit, os, signal, planner.cli as cli\n"
-        "def interrupted():\n"
-        "    signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
-        "    raise KeyboardInterrupt\n"
-        f"atexit.register(os.kill, os.getpid(), {int(number)})\n"
-        "cli._command = lambda: interrupted\n"
-        "cli.main()\n"
+        "import atexit, os, sys\n"
+        "from planner.cli.guard import guarded\n"
+        "def work():\n"
+        f"    atexit.register(os.kill, os.getppid(), {int(number)})\n"
+        "    return 3\n"
+        "sys.exit(guarded(work, lambda kept, reason: 130))\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (130, "interrupted before there was a result\n")
+    assert (ended.returncode, ended.stderr) == (3, "")

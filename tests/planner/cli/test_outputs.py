@@ -12,7 +12,7 @@ from planner.reports.plan import plan_document
 from planner.reports.tables.plan import tables_of
 from planner.reports.xlsx import as_workbook
 from tests.support.command_line import SMALL, Command
-from tests.support.shown import plan_csv, plan_markdown, plan_text
+from tests.support.shown import first_screen, plan_csv, plan_markdown
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def fleetplan(
 
 @pytest.mark.slow
 def test_report_shows_a_saved_plan_in_every_format(fleetplan: Command, small: Plan) -> None:
-    assert fleetplan("report", "plan.json", "--format", "table").out == plan_text(small)
+    assert fleetplan("report", "plan.json", "--format", "table").out == first_screen(small)
     assert fleetplan("report", "plan.json", "--format", "json").out == small.to_json()
     assert fleetplan("report", "plan.json", "--format", "md").out == plan_markdown(small)
     assert fleetplan("report", "plan.json", "--format", "csv").out == plan_csv(small, "fleet")
@@ -91,10 +91,10 @@ def test_without_openpyxl_a_sentence_says_what_to_install(fleetplan: Command, mo
         (("plan", "small.yaml", "--format", "csv", "--table", "optios"), "Did you mean 'options'?"),
         (("report", "plan.json", "--format", "csv", "--table", "waterfall"), "this plan has no table 'waterfall'"),
         (("report", "plan.json", "--csv", "small.yaml"), "small.yaml: is a file"),
-        (("report", "plan.json", "--csv", "small.yaml/x"), "cannot be made"),
+        (("report", "plan.json", "--csv", "small.yaml/x"), "cannot be created"),
         (("report", "plan.json", "--markdown", "nowhere/plan.md"), "cannot be written"),
         (("report", "small.yaml"), "not a plan"),
-        (("plan", "small.yaml", "--explain", "--format", "md"), "--explain: is text only"),
+        (("plan", "small.yaml", "--explain", "--format", "md"), "--explain: works with text output only"),
     ],
 )
 def test_bad_use_exits_with_2(arguments: tuple[str, ...], words: str, fleetplan: Command) -> None:

@@ -46,7 +46,7 @@ def test_a_full_stdout_is_named_and_every_file_is_there(here: Path) -> None:
     assert ran.stderr.splitlines()[-1].startswith("stdout: cannot be written: No space left on device.")
     assert "Traceback" not in ran.stderr
     assert "Exception ignored" not in ran.stderr
-    assert json.loads(Path("plan.json").read_text())["format"] == "fleetplan-plan/5"
+    assert json.loads(Path("plan.json").read_text())["format"] == "fleetplan-plan/6"
     assert all(Path(name).exists() for name in ("plan.html", "plan.md", "tables/fleet.csv"))
 
 
@@ -86,5 +86,5 @@ def test_out_to_stdout_comes_before_the_table(here: Path) -> None:
         assert fleetplan("plan small.yaml --quiet --out /proc/self/fd/1", stdout=stream).returncode == 0
     text = Path("all.txt").read_text()
     plan, end = json.JSONDecoder().raw_decode(text)
-    assert plan["format"] == "fleetplan-plan/5"
+    assert plan["format"] == "fleetplan-plan/6"
     assert text[end:].lstrip().startswith("small ")

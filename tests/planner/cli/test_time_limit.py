@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,33 +18,40 @@ import planner
 from planner import pipeline
 from planner.io.errors import OutOfTime
 from planner.optimization.assemble import assemble_plan, with_all_options
-from planner.plan.plan import Plan, plan_from_json
-from planner.reports.html.plan import html_report
+from planner.plan.plan import Plan
+from planner.plan.saved import plan_from_json
+from planner.reports.html import html_report
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
-from solvers.backends.deadline import TimeIsUp, interruptions_deferred, interruptions_held, limited_to
+from solvers.backends.clock import (
+    INTERRUPTED,
+    Stopped,
+    TimeIsUp,
+    ask_to_stop,
+    check,
+    limited_to,
+    stop_is_asked,
+    stoppable,
+    undisturbed,
+    why_stopped,
+)
 from solvers.heuristics.columns import from_solution
 from solvers.heuristics.incumbent import is_covered
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
-from tests.support.patience import PATIENCE_S
 from tests.support.shown import plan_markdown, plan_text
 
 pytestmark = pytest.mark.slow
 
-POSIX = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
-
 
 @pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
-    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def handler() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    for s, handler in before.items():
-        signal.signal(s, handler)
+    signal.signal(signal.SIGINT, before)
 
 
 # -- the clock ------------------------------------------------------------------------------------------------------
@@ -56,17 +59,17 @@ def handlers() -> Iterator[None]:
 
 def forever() -> None:
     while True:
-        pass
+        check()
 
 
-@POSIX
-def test_the_clock_interrupts_what_cannot_look_at_it() -> None:
+def test_work_is_given_up_where_it_looks_at_the_clock() -> None:
+    with limited_to(0.0):
+        pass  # it did not look
     with pytest.raises(TimeIsUp), limited_to(0.02):
         forever()
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    check()
 
 
-@POSIX
 def test_of_nested_limits_the_earliest_counts_and_says_whose_it_was() -> None:
     with limited_to(60) as outer:
         with pytest.raises(TimeIsUp) as stop, limited_to(0.02) as inner:
@@ -78,7 +81,6 @@ def test_of_nested_limits_the_earliest_counts_and_says_whose_it_was() -> None:
         assert outer.ended(stop.value) and not inner.ended(stop.value)
 
 
-@POSIX
 def test_a_larger_limit_still_counts_after_a_smaller_one_has_ended() -> None:
     with pytest.raises(TimeIsUp) as stop, limited_to(0.05) as outer:
         with pytest.raises(TimeIsUp), limited_to(0.01):
@@ -87,100 +89,61 @@ def test_a_larger_limit_still_counts_after_a_smaller_one_has_ended() -> None:
     assert outer.ended(stop.value)
 
 
-def test_no_limit_and_other_threads_are_left_alone() -> None:
+def test_no_limit_ends_nothing() -> None:
     with limited_to(None) as none:
-        assert none.left_s == float("inf")
-    left: list[float] = []
+        check()
+    assert none.left_s == float("inf")
+
+
+def test_a_limit_holds_in_its_own_thread_alone() -> None:
+    ended: list[type[BaseException]] = []
 
     def in_a_thread() -> None:
-        with limited_to(100.0) as limit:
-            left.append(limit.left_s)
+        check()
+        try:
+            with limited_to(0.01):
+                forever()
+        except TimeIsUp as stop:
+            ended.append(type(stop))
 
     thread = threading.Thread(target=in_a_thread)
-    thread.start()
-    thread.join()
-    assert 0 < left[0] <= 100
+    with limited_to(0.0):
+        thread.start()
+        thread.join()
+    assert ended == [TimeIsUp]
 
 
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interruptions_wait_until_they_are_let_in(number: signal.Signals) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with interruptions_held() as held:
-        os.kill(os.getpid(), number)
-        assert len(held.came) == 1
-        with pytest.raises(KeyboardInterrupt), held.let_in():
-            os.kill(os.getpid(), number)
-        os.kill(os.getpid(), number)
-        assert len(held.came) == 2
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), number)
+def test_what_is_finishing_is_not_given_up() -> None:
+    with stoppable(), pytest.raises(Stopped) as stop, limited_to(0.0):
+        ask_to_stop()
+        with undisturbed(), limited_to(0.0):
+            check()
+        check()
+    assert why_stopped(stop.value) == INTERRUPTED
 
 
-SWALLOWING = """
-import os, signal, sys, time, weakref
-from solvers.backends.deadline import limited_to, repeat_what_is_swallowed
-
-class Thing:
-    pass
-
-def struck(gone):
-    signal.raise_signal(getattr(signal, sys.argv[1]))  # an exception in the callback of a weak reference is swallowed
-
-repeat_what_is_swallowed()
-with limited_to(3600 if sys.argv[1] == "SIGALRM" else None):
-    thing = Thing()
-    reference = weakref.ref(thing, struck)
-    del thing
-    print("swallowed", flush=True)
-    time.sleep(600)
-"""
-
-
-@pytest.mark.process
-@POSIX
-@pytest.mark.parametrize(("number", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGALRM", "TimeIsUp")])
-def test_an_interruption_that_python_swallows_strikes_again(number: str, raised: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", SWALLOWING, number], capture_output=True, text=True, check=False, timeout=PATIENCE_S
-    )
-    assert ran.stdout == "swallowed\n"
-    assert raised in ran.stderr.splitlines()[-1]
-
-
-@POSIX
-def test_an_interruption_that_is_deferred_takes_effect_at_the_end_of_the_block() -> None:
-    seen = []
-    with pytest.raises(KeyboardInterrupt), interruptions_deferred():
+def test_ctrl_c_asks_to_stop_and_raises_nothing() -> None:
+    with stoppable():
         os.kill(os.getpid(), signal.SIGINT)
-        seen.append("went on")
-    assert seen == ["went on"]
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop_is_asked()
+        with pytest.raises(Stopped):
+            check()
+    check()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
-@POSIX
-def test_the_clock_never_looks_like_a_missing_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An extension turns what strikes while it is imported into an ImportError."""
-    from solvers.backends import highs
-
-    monkeypatch.setitem(sys.modules, "highspy", None)
-    wanted = builtins.__import__
-
-    def slow(name: str, *arguments: Any) -> Any:
-        if name != "highspy":
-            return wanted(name, *arguments)
-        try:
-            time.sleep(0.1)
-        except KeyboardInterrupt:
-            raise ImportError("initialization failed") from None
-        return highs
-
-    monkeypatch.setattr(builtins, "__import__", slow)
-    with pytest.raises(TimeIsUp), limited_to(0.02):
-        highs.require_highspy()
+def test_an_application_that_handles_ctrl_c_is_left_alone() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    with stoppable(), stoppable():
+        os.kill(os.getpid(), signal.SIGINT)
+        check()
+    assert heard == [signal.SIGINT]
 
 
-@POSIX
-def test_a_search_that_cannot_end_in_time_is_interrupted_and_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_does_not_end_in_time_is_given_up_and_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.search.search.Search._close_in", lambda *_: forever())
     monkeypatch.setattr("solvers.search.fleet_solver.GRACE_S", 0.0)
     found = solve_fleet(one_workload(), Options(time_limit_s=0.5))
@@ -188,7 +151,6 @@ def test_a_search_that_cannot_end_in_time_is_interrupted_and_keeps_its_plan(monk
     assert found.best is not None
 
 
-@POSIX
 def test_a_search_that_is_part_of_something_larger_is_not_half_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.search.search.Search._close_in", lambda *_: forever())
     with pytest.raises(TimeIsUp), limited_to(0.5):
@@ -205,7 +167,6 @@ def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return Command(monkeypatch, capsys)
 
 
-@POSIX
 def test_no_plan_within_the_limit_says_so_and_what_would_be_needed() -> None:
     with pytest.raises(OutOfTime) as stop:
         planner.plan_fleet(planner.case_from_text(SMALL), Options(time_limit_s=1e-3))
@@ -213,7 +174,6 @@ def test_no_plan_within_the_limit_says_so_and_what_would_be_needed() -> None:
     assert "try --time-limit 10s" in str(stop.value)
 
 
-@POSIX
 def test_no_plan_within_the_limit_is_exit_code_4_and_nothing_is_written(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--time-limit", "1ms", "--out", "plan.json")
     assert (ran.code, ran.out) == (4, "")
@@ -231,11 +191,13 @@ def test_what_the_limit_cuts_off_is_left_out_and_named(monkeypatch: pytest.Monke
     assert [(part.what, part.why) for part in plan.left_out or ()] == [
         ("options", "time-limit"),
         ("if_throughput_is_off", "time-limit"),
+        ("assumed_limits", "time-limit"),
+        ("simpler", "time-limit"),
     ]
     assert not plan.interrupted
     assert all(option.chosen for option in plan.options)
     assert plan.if_throughput_is_off.low_usd_per_month is None
-    said = "ot worked out, because the time limit was reached: what other options would cost and what the plan costs if"
+    said = "ot worked out, because the time limit was reached: what other options would cost, what the plan costs if"
     text = plan_text(plan)
     for report in (text, plan_markdown(plan)):
         assert said in report
@@ -270,7 +232,9 @@ def test_studies_end_with_the_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) 
     assert studied.studies is not None
     assert studied.studies.stopped == {"time-limit"} and not studied.studies.interrupted
     assert studied.studies.waterfall is not None
-    said = [n for n in studied.studies.waterfall.notes if n.startswith("the time limit was reached: not planned are")]
+    said = [
+        n for n in studied.studies.waterfall.notes if n.startswith("the time limit was reached: these were not planned")
+    ]
     assert len(said) == 1
     assert studied.studies.break_even is None
 
@@ -284,8 +248,8 @@ def test_studies_that_the_limit_cuts_short_are_no_interruption(
     ran = fleetplan("plan", "small.yaml", "--study", "--explain", "--out", "plan.json")
     assert ran.code == 0, ran.err
     assert "interrupted" not in ran.err
-    assert "the time limit was reached: not planned are" in ran.out
-    assert "(menu.max_deployments)" in ran.out.split("not planned are")[1]
+    assert "the time limit was reached: these were not planned" in ran.out
+    assert "(menu.max_deployments)" in ran.out.split("these were not planned")[1]
 
 
 def test_a_limit_before_anything_is_known_is_no_interruption(
@@ -311,7 +275,7 @@ def test_only_a_proof_says_that_no_fleet_can_do_it(
     assert _failed(Infeasible("a case", ("Not everything was tried: the time limit was reached.",), proved=False)) == 4
     assert capsys.readouterr().err.startswith("no plan was found:\n")
     assert _failed(Infeasible("a case", ("the quota is too small",))) == 3
-    assert capsys.readouterr().err.startswith("no fleet can do this:\n")
+    assert capsys.readouterr().err.startswith("no fleet can meet this demand:\n")
 
 
 def test_what_the_limit_leaves_out_of_the_studies_is_named(monkeypatch: pytest.MonkeyPatch, fleetplan: Command) -> None:
@@ -320,7 +284,7 @@ def test_what_the_limit_leaves_out_of_the_studies_is_named(monkeypatch: pytest.M
     monkeypatch.setattr(explain, "explain", cut_off)
     ran = fleetplan("plan", "small.yaml", "--explain", "--out", "plan.json")
     assert ran.code == 0, ran.err
-    assert "--explain is left out: the time limit was reached" in ran.err
+    assert "--explain was skipped: the time limit was reached" in ran.err
 
 
 def test_a_log_has_a_line_of_progress_now_and_then(
@@ -341,9 +305,9 @@ def test_a_log_has_a_line_of_progress_now_and_then(
 # -- nothing is lost ------------------------------------------------------------------------------------------------
 
 
-def interrupting(number: signal.Signals, then: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that somebody sends a signal while it runs, once."""
-    left = [number]
+def interrupting(then: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that somebody presses Ctrl-C while it runs, once."""
+    left = [signal.SIGINT]
 
     def work(*arguments: Any, **options: Any) -> Any:
         if left:
@@ -353,16 +317,17 @@ def interrupting(number: signal.Signals, then: Callable[..., Any]) -> Callable[.
     return work
 
 
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("where", "what"),
-    [("with_cost_range", ["if_throughput_is_off"]), ("with_all_options", ["options", "if_throughput_is_off"])],
+    [
+        ("with_cost_range", ["if_throughput_is_off", "assumed_limits", "simpler"]),
+        ("with_all_options", ["options", "if_throughput_is_off", "assumed_limits", "simpler"]),
+    ],
 )
 def test_an_interruption_after_the_search_writes_the_plan_and_exits_with_130(
-    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, where: str, what: list[str]
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, where: str, what: list[str]
 ) -> None:
-    monkeypatch.setattr(pipeline, where, interrupting(number, getattr(pipeline, where)))
+    monkeypatch.setattr(pipeline, where, interrupting(getattr(pipeline, where)))
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--study")
     assert ran.code == 130
     assert "interrupted: the plan is checked" in ran.err
@@ -372,40 +337,69 @@ def test_an_interruption_after_the_search_writes_the_plan_and_exits_with_130(
     assert written["studies"] is None
 
 
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_while_the_plan_is_put_together_loses_nothing(
-    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "assemble_plan", interrupting(number, assemble_plan))
+    monkeypatch.setattr(pipeline, "assemble_plan", interrupting(assemble_plan))
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json")
     assert ran.code == 130
     assert planner.check_plan(json.loads(Path("plan.json").read_text(encoding="utf-8"))) == []
 
 
-@POSIX
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_while_a_plan_of_a_study_is_put_together_ends_the_study(
-    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fleetplan("plan", "small.yaml", "--out", "plan.json").code == 0
-    monkeypatch.setattr(pipeline, "assemble_plan", interrupting(number, assemble_plan))
+    monkeypatch.setattr(pipeline, "assemble_plan", interrupting(assemble_plan))
     ran = fleetplan("study", "plan.json", "--only", "waterfall", "--out", "studied.json")
     assert ran.code == 130, ran
-    assert "interrupted: not planned are" in ran.out
+    assert "interrupted: these were not planned" in ran.out
 
 
-@POSIX
 def test_an_interruption_while_a_report_is_written_is_heard_when_all_is_written(
     fleetplan: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from planner.io import files
 
-    monkeypatch.setattr(files, "write_whole", interrupting(signal.SIGINT, files.write_whole))
+    monkeypatch.setattr(files, "write_whole", interrupting(files.write_whole))
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--markdown", "plan.md")
     assert ran.code == 130
     assert Path("plan.json").exists() and Path("plan.md").exists()
     assert "$/month" in ran.out
+
+
+def test_what_is_whole_when_somebody_wants_it_to_stop_is_put_out(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from planner.cli import planning
+
+    shown: list[str] = []
+    monkeypatch.setattr(planning, "put", interrupting(shown.append))
+    with stoppable():
+        assert fleetplan("schema").code == 130
+    assert shown and fleetplan("schema").code == 0
+
+
+def test_plans_that_are_kept_on_the_way_pass_their_check_and_say_what_they_lack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "KEEP_AFTER_S", 0.0)
+    monkeypatch.setattr(pipeline, "KEEP_FRAC", float("inf"))
+    kept: list[pipeline.Kept] = []
+    plan = pipeline.plan_fleet(planner.case_from_text(SMALL), Options(time_limit_s=600), on_kept=kept.append)
+    assert kept[0].searching and not kept[-1].searching
+    assert kept[-1].missing == ("simpler",) and kept[0].missing == (
+        *("options", "if_throughput_is_off", "assumed_limits", "simpler"),
+    )
+    assert kept[-1].plan.options == plan.options
+    for each in kept:
+        for why in ("interrupted", "time-limit"):
+            ended = each.ended(why)
+            assert planner.check_plan(ended.as_json()) == []
+            assert plan_from_json(ended.to_json()) == ended
+            assert [(part.what, part.why) for part in ended.left_out or ()] == [(what, why) for what in each.missing]
+            assert ended.interrupted is (why == "interrupted")
+            assert (ended.status == "interrupted") is (each.searching and why == "interrupted")
 
 
 # -- candidates that do not hold ------------------------------------------------------------------------------------

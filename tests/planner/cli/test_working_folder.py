@@ -14,6 +14,7 @@ import pytest
 from planner.studies.executing.executors import executor_from
 from planner.studies.executing.run import run_jobs
 from solvers.backends import python_child
+from solvers.backends.clock import Stopped
 from solvers.search import search
 from solvers.search.worker import Worker
 from solvers.search.worker_main import Task
@@ -94,7 +95,7 @@ def test_the_second_process_runs_nothing_of_it(
     def look_until_it_answers(self: Worker, task: Task) -> None:
         look(self, task)
         answered.append(bool(wait_until(self.received)))
-        raise KeyboardInterrupt
+        raise Stopped
 
     answered: list[bool] = []
     monkeypatch.setattr(Worker, "look", look_until_it_answers)

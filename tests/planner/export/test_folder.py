@@ -35,8 +35,8 @@ def files(folder: str) -> set[str]:
 def test_a_folder_is_made_and_the_note_says_where_to_start(fleetplan: Command) -> None:
     ran = fleetplan("export", "plan.json", "--to", "kubernetes", "--out", "a/b")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "wrote 2 files into a/b: start with a/b/README.md\n"
-    assert files("a/b") == {"README.md", LIST, "aws-us-east-1/chat.yaml"}
+    assert ran.err == "wrote 3 files into a/b: start with a/b/README.md\n"
+    assert files("a/b") == {"README.md", LIST, "aws-us-east-1/chat.yaml", "monitoring/pods.yaml"}
     assert fleetplan("export", "plan.json", "--to", "keda", "--out", "c", "--quiet").err == ""
 
 
@@ -59,7 +59,7 @@ def test_force_removes_nothing_that_was_edited_or_is_somebody_elses(fleetplan: C
     edited = Path("k/aws-us-east-1/chat.yaml")
     edited.write_text("edited", encoding="utf-8")
     ran = fleetplan("export", "other.json", "--to", "kubernetes", "--out", "k", "--force")
-    assert ran.code == 0 and f"kept {edited}: the plan no longer has it, but it was edited" in ran.err
+    assert ran.code == 0 and f"kept {edited}: it is no longer part of the plan, but it was edited" in ran.err
     Path("mine").mkdir()
     Path("mine/README.md").write_text("mine", encoding="utf-8")
     ran = fleetplan("export", "plan.json", "--to", "kubernetes", "--out", "mine", "--force")
@@ -93,14 +93,14 @@ def test_a_forged_list_reaches_nothing_outside_of_the_folder(fleetplan: Command)
         ),
         (("plan.json", "--to", "../x", "--out", "x"), "there is no target '../x'"),
         (("plan.json", "--to", "keda", "--out", "plan.json"), "plan.json: is a file"),
-        (("plan.json", "--to", "keda", "--out", "plan.json/x"), "cannot be made"),
+        (("plan.json", "--to", "keda", "--out", "plan.json/x"), "cannot be created"),
         (("plan.json", "--to", "keda", "--month", "2", "--out", "x"), "the plan has no month 2"),
         (("plan.json", "--to", "keda", "--time-zone", "Mars", "--out", "x"), "there is no time zone 'Mars'"),
         (("plan.json", "--to", "keda", "--headroom", "20", "--out", "x"), "--headroom: needs a percent sign, got '20'"),
         (("plan.json", "--to", "keda", "--headroom=-5%", "--out", "x"), "--headroom: cannot be negative"),
         (("plan.json", "--to", "keda", "--headroom", "2000%", "--out", "x"), "2000% is not from 0% to 1000%"),
         (("none.json", "--to", "keda", "--out", "x"), "none.json"),
-        (("broken.json", "--to", "keda", "--out", "x"), "not a plan that holds"),
+        (("broken.json", "--to", "keda", "--out", "x"), "this plan fails its check"),
     ],
 )
 def test_what_cannot_be_exported_is_a_sentence(arguments: tuple[str, ...], words: str, fleetplan: Command) -> None:
@@ -114,5 +114,5 @@ def test_what_cannot_be_exported_is_a_sentence(arguments: tuple[str, ...], words
 def test_a_plan_that_hosts_nothing_says_so(fleetplan: Command) -> None:
     Path("api.json").write_text(plan_of("examples/build-or-buy.yaml").to_json(), encoding="utf-8")
     ran = fleetplan("export", "api.json", "--to", "kubernetes", "--out", "x")
-    assert ran.code == 2 and "it hosts nothing: openai/gpt-4o takes the requests" in ran.err
+    assert ran.code == 2 and "it hosts nothing: openai/gpt-4o serves all requests" in ran.err
     assert not Path("x").exists()

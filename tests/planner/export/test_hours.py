@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from planner.export.hosted import Settings as ExportSettings
 from planner.export.hosted import hosted_fleet
-from planner.export.hours import Hours, blocks, cron, fewest
+from planner.export.hours import Hours, Skipped, blocks, cron, fewest, skipped
 from planner.export.targets import keda
 from tests.planner.export.test_targets import of_kind, plan_of
 
@@ -100,3 +102,57 @@ def test_the_floor_under_the_load_trigger_is_the_plan(name: str) -> None:
             assert [t["type"] for t in spec["triggers"]].count("prometheus") == 1
         both = {d: [f + s for f, s in zip(h.firm[d], h.spot[d], strict=True)] for d in h.firm}
         assert [*both["weekday"], *both["weekend"]] == list(h.plan.replicas_by_slot[:48])
+
+
+# -- the night in which summer time begins ---------------------------------------------------------------
+
+
+def next_after(now: datetime, expression: str) -> datetime:
+    """As robfig/cron v3 finds it, which KEDA asks: a time that the clock leaves out is passed over."""
+    minute, hour, *_, days = expression.split()
+    fires = {time // 1440 for time in times(f"0 0 * * {days}")}
+    day = now.date()
+    while True:
+        wall = datetime(day.year, day.month, day.day, int(hour), int(minute), tzinfo=now.tzinfo)
+        exists = wall.astimezone(UTC).astimezone(now.tzinfo).replace(tzinfo=None) == wall.replace(tzinfo=None)
+        if exists and (day.weekday() + 1) % 7 in fires and wall.astimezone(UTC) > now.astimezone(UTC):
+            return wall.astimezone(UTC)
+        day += timedelta(days=1)
+
+
+def short_in(zone: ZoneInfo, first: datetime, hours: Hours, without: Skipped | None) -> list[datetime]:
+    """Times of the days around a night at which floors are below the plan, stabilization left out."""
+    triggers = [(*cron(block, 9, without), block.replicas) for block in blocks(hours) if block.replicas > fewest(hours)]
+    found = []
+    for k in range(0, 3 * 24 * 60, 10):
+        now = (first.astimezone(UTC) + timedelta(minutes=k)).astimezone(zone)
+        there = max([fewest(hours), *(n for s, e, n in triggers if next_after(now, e) <= next_after(now, s))])
+        if there < hours["weekend" if now.weekday() >= 5 else "weekday"][now.hour]:
+            found.append(now)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "eve", "gap"),
+    [
+        ("Europe/Berlin", datetime(2027, 3, 26), (120, 180)),
+        ("America/New_York", datetime(2027, 3, 12), (120, 180)),
+        ("Africa/Cairo", datetime(2027, 4, 29), (0, 60)),
+    ],
+)
+def test_no_block_is_lost_in_the_night_in_which_summer_time_begins(
+    name: str, eve: datetime, gap: tuple[int, int]
+) -> None:
+    zone, without = ZoneInfo(name), skipped(name, 2027)
+    assert without == Skipped(*gap)
+    late = gap[0] // 60 or 24
+    night = tuple(3 if hour >= 20 or hour < late % 24 else 1 for hour in range(24))
+    hours = {"weekday": night, "weekend": night}
+    first = eve.replace(tzinfo=zone)
+    assert short_in(zone, first, hours, None), "as written elsewhere the evening before has no floor"
+    assert short_in(zone, first, hours, without) == []
+
+
+def test_zones_without_summer_time_have_every_minute() -> None:
+    assert skipped("UTC", 2027) is None and skipped("Asia/Kolkata", 2027) is None
+    assert cron(blocks({"weekday": (2,) * 2 + (1,) * 22, "weekend": (2,) * 2 + (1,) * 22})[0], 0)[1] == "0 2 * * *"

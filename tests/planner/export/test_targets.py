@@ -22,13 +22,19 @@ from tests.support import golden_plans
 from tests.support.horizon_plans import horizon_plan
 from tests.support.lever_plans import ROUGHLY, lever_plan
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
+from tests.support.manifest_references import loose_ends
 from tests.support.places import ROOT
 from tests.support.shared_plans import example_plan
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = sorted([*golden_plans.EXAMPLES, *(ROOT / "examples" / "levers").glob("*.yaml")])
-TARGETS = ["compose", "karpenter", "keda", "kubernetes", "skypilot"]
+TARGETS = [
+    "aibrix", "compose", "dynamo", "gateway", "karpenter", "keda", "kserve", "kubernetes", "llm-d", "production-stack",
+    "ray", "skypilot",
+]  # fmt: skip
+BESIDE_THE_PODS = ("keda", "gateway")
+"""targets that point at the pods of the kubernetes target"""
 NOT_THERE = {"karpenter": "Karpenter has no provider for", "skypilot": "SkyPilot does not rent from"}
 
 
@@ -55,9 +61,10 @@ def test_every_example_for_every_target(example: Path) -> None:
 
 
 def exported_everywhere(plan: Plan) -> None:
-    """Each month of a plan for each target: valid and as planned, or refused for a reason."""
-    for target in TARGETS:
-        for month in range(len({s.month for s in plan.slots})):
+    """Each month of a plan for each target: valid, with nothing missing, and as planned, or refused for a reason."""
+    for month in range(len({s.month for s in plan.slots})):
+        engines: dict[str, str] | None = None
+        for target in ["kubernetes", *(t for t in TARGETS if t != "kubernetes")]:
             settings = Settings(month=month, time_zone="Europe/Berlin")
             try:
                 files = export_plan(plan, target, settings)
@@ -69,6 +76,8 @@ def exported_everywhere(plan: Plan) -> None:
                 continue
             assert plan.fleet
             assert_valid(target, files)
+            engines = files if target == "kubernetes" else engines
+            assert loose_ends(target, files, engines if target in BESIDE_THE_PODS else None) == []
             assert month or export_plan(plan, target, settings) == files
             as_planned(plan, target, files, month)
 
@@ -254,10 +263,10 @@ def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
     [
         ("together", ["70% of its requests are critical", "must shed the others at once", "fewest in flight",
                       "adapters: a folder or volume", "chat: 70%", "tuned: 60%"]),
-        ("mixed", ["110,000", "others", "documents: 40% of its requests are critical"]),
+        ("mixed", ["up to 5,745", "more than 5,745", "documents: 40% of its requests are critical"]),
         ("waiting", ["night: may wait 2 h", "own/mini"]),
         ("shedding", ["chat: may be shed, at", "of it", "shed"]),
-        ("examples/quickstart.yaml", ["requests go to openai/gpt-4o-mini, what the replicas of these hours cannot take",
+        ("examples/quickstart.yaml", ["go to openai/gpt-4o-mini, those that the replicas cannot take in these hours",
                                       "loading the weights in 9 s (1 GB/s)", "fresh node has them after 53 s (0.17",
                                       "secrets", "kubectl apply", "add --enable-auto-tool-choice --tool-call-parser"]),
         ("examples/levers/gpu-types.yaml", ["analysis: put the id or path of a checkpoint of qwen3-32b quantized"]),
@@ -278,7 +287,7 @@ def test_routes_by_length_are_those_of_the_flows() -> None:
     ]
     api = tuple(map(sum, zip(*(f.requests_per_s for f in w.api_flows), strict=True))) or (0.0, 0.0)
     for route in routes(fleet):
-        length = 1 if route.input_tokens == 110_000 else 0
+        length = 1 if route.up_to is None else 0
         assert {name for name, rate in zip(names[1:], rates[1:], strict=True) if rate[length]} <= set(route.to)
         assert (w.api in route.to) == (api[length] > 0)
         assert sum(route.to.values()) == pytest.approx(1, abs=1e-4)
@@ -302,12 +311,34 @@ def test_an_image_of_ones_own_is_used_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
+    ("image", "repository", "tag"),
+    [
+        ("registry.internal:5000/vllm", "registry.internal:5000/vllm", "latest"),
+        ("registry.internal:5000/vllm:1", "registry.internal:5000/vllm", "1"),
+        ("vllm", "vllm", "latest"),
+        (f"vllm/vllm-openai@sha256:{'a' * 64}", "vllm/vllm-openai@sha256", "a" * 64),
+    ],
+)
+def test_a_chart_is_told_repository_and_tag_apart(image: str, repository: str, tag: str) -> None:
+    files = exported("mixed", "production-stack", Settings(image=image))
+    (found,) = {(m["repository"], m["tag"]) for path, values in objects(files) if path.endswith("values.yaml")
+                for m in values["servingEngineSpec"]["modelSpec"]}  # fmt: skip
+    assert found == (repository, tag)
+
+
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
         (Settings(month=1), "the plan has no month 2"),
         (Settings(month=-1), "the plan has no month 0"),
         (Settings(time_zone="Europe/Berln"), "there is no time zone 'Europe/Berln'"),
         (Settings(time_zone="UTC\n  evil: 1"), "there is no time zone"),
+        (Settings(image=""), "is not an image"),
+        (Settings(image="vllm:1 --privileged"), "is not an image"),
+        (Settings(image="$(id)"), "is not an image"),
+        (Settings(registry="https://registry.internal"), "is not a registry"),
+        (Settings(namespace="LLM"), "cannot be the name of a namespace"),
+        (Settings(headroom_frac=float("nan")), "is not from 0% to 1000%"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: Settings, words: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from planner.case.start_up import start_s
 from planner.export.export import README, export_plan
 from planner.export.hosted import Settings, hosted_fleet
 from planner.export.weights import KINDS, RATES, weights_from
@@ -46,7 +47,7 @@ def test_every_way_is_valid_for_every_target_or_refused(way: str) -> None:
                 files = export_plan(plan, target, settings(way))
             except InputError as error:
                 assert f"{target} cannot take weights from {way.split(':')[0]}" in str(error)
-                assert target in ("compose", "skypilot")
+                assert target in ("compose", "skypilot", "dynamo", "kserve", "production-stack", "ray")
                 continue
             assert_valid(target, files)
             assert "loading: the plan counts on" in files[README]
@@ -142,12 +143,14 @@ def test_starts_follow_from_where_weights_come() -> None:
         rate = RATES[kind].gb_per_s if kind in RATES else plan.case.start.weights_gb_per_s
         assert h.weights_s == pytest.approx(h.weights_gb / rate)
         assert h.planned_weights_s == pytest.approx(h.weights_gb / plan.case.start.weights_gb_per_s)
-        assert h.start_s == pytest.approx(plan.case.start.instance_s + h.weights_s)
+        d = h.plan.deployment
+        planned_s = start_s(plan.case, d.model, d.quantization)
+        assert h.start_s == pytest.approx(planned_s - h.planned_weights_s + h.weights_s)
         probe = pod_of(way)["containers"][0]["startupProbe"]
         assert probe["periodSeconds"] * probe["failureThreshold"] >= math.ceil(max(600, 3 * h.start_s))
     readme = export_plan(plan, "kubernetes", settings("image"))[README]
     late_s = h.weights_gb / RATES["image"].gb_per_s - h.weights_gb
-    assert f"is {late_s:.0f} s later than planned" in readme and "(0.09 GB/s" in readme
+    assert f"is ready {late_s:.0f} s later than planned" in " ".join(readme.split()) and "(0.09 GB/s" in readme
     assert late_s == pytest.approx(92, abs=2)
 
 

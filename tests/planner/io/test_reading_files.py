@@ -25,7 +25,7 @@ from planner.performance.calibration.profiles import read_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
-from planner.plan.plan import read_plan
+from planner.plan.saved import read_plan
 from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.records import read_saved_review
 from planner.review.review_file import read_review
@@ -93,7 +93,7 @@ def test_the_format_of_another_file_is_not_quoted(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)  # a long path would leave no room for the rest of the message
     path = Path("plan.json")
     path.write_text(json.dumps({"format": SECRET}))
-    with pytest.raises(InputError, match="got another file, expected 'fleetplan-plan/5'"):
+    with pytest.raises(InputError, match="got another file, expected 'fleetplan-plan/6'"):
         read_plan(path)
 
 
@@ -220,7 +220,7 @@ def test_numbers_of_thousands_of_digits(tmp_path: Path) -> None:
 def test_a_csv_with_a_cell_that_never_ends(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text(BENCH + 'llama-3.1-8b,"' + "x" * 200_000 + "\n")
-    with pytest.raises(InputError, match="is no row of a CSV file"):
+    with pytest.raises(InputError, match="is not a row of a CSV file"):
         read_results([path])
 
 
@@ -288,7 +288,7 @@ def test_a_demand_file_that_is_a_link_out_of_the_root(fleetplan: Command) -> Non
     Path("demand.yaml").symlink_to("../outside.yaml")
     ran = fleetplan("validate", "demand.yaml", "--root", ".")
     assert ran.code == 2
-    assert "demand.yaml: is a link out of '.'. Copy the file, or change --root." in ran.err
+    assert "demand.yaml: is a link that leads out of '.'. Copy the file, or change --root." in ran.err
     assert fleetplan("validate", "../outside.yaml", "--root", ".").code == 0
 
 

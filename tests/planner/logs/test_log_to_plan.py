@@ -32,7 +32,8 @@ def test_a_plan_from_a_log_holds_when_it_serves_the_log(
     text = Path("demand.yaml").read_text()
     assert "burstiness: 2." in text or "burstiness: 1.9" in text
     # What a user decides: no API, one kind of GPU.
-    text = text.replace("    slo:", "    api: forbidden\n    slo:").replace("menu: {", "menu: {gpus: [l4, l40s], ")
+    text = text.replace("    # slo:", "    api: forbidden\n    slo:").replace("menu: {", "menu: {gpus: [l4, l40s], ")
+    text = text.replace("decide:", "# decide:")
     Path("demand.yaml").write_text(text)
     assert fleetplan("plan", "demand.yaml", "--out", "plan.json", "--quiet").code == 0
     Path("log.csv").write_text(Path("log.csv").read_text().replace("time_s,", "time,"))
@@ -73,7 +74,8 @@ def test_a_plan_from_block_hashes_finds_what_it_counts_on(
     assert "prefix_reuse:" in text
     # What a user decides: no API, the GPU, some patience, and a gateway that knows prefixes.
     text = (
-        text.replace("    slo:", "    api: forbidden\n    slo:")
+        text.replace("    # slo:", "    api: forbidden\n    slo:")
+        .replace("decide:", "# decide:")
         .replace("tpot_p95: 50ms", "tpot_p95: 80ms")
         .replace("ttft_p95: 2s", "ttft_p95: 6s")
     )

@@ -161,7 +161,7 @@ def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--columns", "when=time"), "Left of = may stand"),
+        (("--columns", "when=time"), "To the left of = write one of"),
         (("--columns", "time=nowhere"), "has no column 'nowhere' for time"),
         (("--time-zone", "Mars/Olympus"), "there is no time zone"),
         (("--holidays", "Christmas"), "--holidays"),
@@ -232,7 +232,7 @@ def test_exports_that_overlap_count_each_request_once(tick_s: float, same: bool,
     by_hand = reduce(or_, (Counter(part) for part in parts))
     found = measure_logs(MeasureOptions((str(tmp_path),)))
     if tick_s == 1.0:  # one second holds several requests of the same length: nobody can tell
-        assert total(found) == 3_400 and "as chance may have it" in "\n".join(found.ledger.notes)
+        assert total(found) == 3_400 and "perhaps by chance" in "\n".join(found.ledger.notes)
     else:
         assert total(found) == by_hand.total() == 3_000
 
@@ -258,7 +258,7 @@ def test_logs_of_servers_side_by_side_all_count(tmp_path: Path) -> None:
         (tmp_path / f"{server}.csv").write_text(HEADER + text)
     found = measure_logs(MeasureOptions((str(tmp_path),)))
     assert total(found) == 4_000 and not found.ledger.left_out
-    assert "as chance may have it" in "\n".join(found.ledger.notes)
+    assert "perhaps by chance" in "\n".join(found.ledger.notes)
 
 
 def test_a_row_of_totals_does_not_make_times_look_as_if_they_had_no_zone(tmp_path: Path) -> None:

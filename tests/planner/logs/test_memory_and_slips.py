@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import signal
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from planner.logs.reading.tables import Reading
 from planner.logs.reuse import reuse_curve
 from planner.logs.usage import Usage, read_usage_file
 from planner.verification.request_logs import read_request_log
+from solvers.backends.clock import Stopped, ask_to_stop, stoppable
 
 pytestmark = pytest.mark.slow
 
@@ -238,8 +238,8 @@ def test_a_file_of_a_folder_that_is_no_log_is_named_and_left_out(tmp_path: Path)
         assert sum(len(part.time_us) for part in log.parts()) == 600  # type: ignore[union-attr]
         assert log.ledger.rows == 600
         notes = "\n".join(log.ledger.notes)
-        assert "'b.csv' is no log and is left out: it has no column for time, only 'name' and 'price'" in notes
-        assert "'c.json' is no log" in notes and "'d.csv' is no log and is left out: it is empty" in notes
+        assert "'b.csv' is not a log and is left out: it has no column for time, only 'name' and 'price'" in notes
+        assert "'c.json' is not a log" in notes and "'d.csv' is not a log and is left out: it is empty" in notes
     assert read_request_log(tmp_path).no_logs == ("'b.csv'", "'c.json'", "'d.csv'")
     with pytest.raises(InputError, match=r"b\.csv:1: has no column for time"):  # a file that was named
         list(open_logs([str(tmp_path), str(tmp_path / "b.csv")], Reading({})).parts())
@@ -263,10 +263,10 @@ def test_rows_after_a_broken_block_keep_their_numbers(tmp_path: Path, monkeypatc
     assert found.ledger.which("negative prompt tokens") == "x.csv row 603"
 
 
-def test_what_duckdb_makes_of_a_signal_is_an_interruption_again(tmp_path: Path) -> None:
+def test_a_query_that_cannot_look_at_the_clock_is_ended(tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="logs need duckdb: pip install fleetplan[logs]")
-    with pytest.raises(KeyboardInterrupt), connected(DUCKDB, tmp_path) as connection:
-        timer = threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,))
+    with stoppable(), pytest.raises(Stopped), connected(DUCKDB, tmp_path) as connection:
+        timer = threading.Timer(0.05, ask_to_stop)
         timer.start()
         try:
             while True:

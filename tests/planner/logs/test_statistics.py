@@ -120,7 +120,7 @@ def test_a_clock_that_ticks_too_coarsely_tells_no_burstiness(tmp_path: Path) -> 
     rng = np.random.default_rng(7)
     found = one(measured(rng.random(9000) * 3000, tmp_path / "log.csv", resolution=3.0)).bursts
     assert found.scv is None
-    assert "ticks of 3 s" in found.why_not
+    assert "a resolution of 3 s" in found.why_not
 
 
 def test_swings_leave_poisson_noise_out(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import planner
 from planner.case.case import case_from_json
-from planner.checker.horizon import check_horizon
+from planner.checker import check_plan
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import break_even_frac
 from planner.plan.plan import Plan
@@ -29,7 +29,7 @@ OFFER = "aws/g6e.xlarge@us-east-1"
 
 @cache
 def planned(*parts: str) -> HorizonPlan:
-    return planner.plan_horizon(planner.case_from_text(BASE + "".join(parts)), planner.Options(gap_frac=1e-3))
+    return planner.plan_fleet(planner.case_from_text(BASE + "".join(parts)), planner.Options(gap_frac=1e-3))
 
 
 def instances(plan: Plan) -> int:
@@ -93,7 +93,7 @@ LAUNCH = (
 def test_a_launch_that_slips_costs_nothing_until_it_comes() -> None:
     docs = BASE[BASE.index("  - name: chat") : BASE.index("menu:")].replace("chat", "docs") + "    from: 2027-04-01\n"
     text = BASE.replace("menu:", docs + "menu:").replace(", reserved-1y]", "]") + OWN % ""
-    horizon = planner.plan_horizon(planner.case_from_text(text + LAUNCH), planner.Options(gap_frac=1e-3))
+    horizon = planner.plan_fleet(planner.case_from_text(text + LAUNCH), planner.Options(gap_frac=1e-3))
     on_time, late = horizon.scenarios
     both = instances(horizon.plan_of(1, "on time"))
     assert both > 2
@@ -174,17 +174,17 @@ TAMPERED: dict[str, tuple[Callable[[Any], None], str]] = {
 def test_the_checker_works_each_quarter_out_from_the_json(name: str) -> None:
     own = "prices: {aws/g6e.xlarge: {on_demand: $1.10/h, reserved_1y: $1.50/h}}\n"
     data = planned(own, SCARCE).as_json()
-    assert check_horizon(data) == []
+    assert check_plan(data) == []
     change, words = TAMPERED[name]
     change(data)
     _rehash(data)
-    assert any(words in problem for problem in check_horizon(data)), check_horizon(data)
+    assert any(words in problem for problem in check_plan(data)), check_plan(data)
 
 
 def test_the_checker_knows_the_price_of_the_day_of_signing() -> None:
     text = OWN.replace("$1.20/h", "$1.90/h") % ", steps: [{from: 2027-04-01, reserved_1y: $0.50/h}]"
     data = planned(text).as_json()
-    assert check_horizon(data) == []
+    assert check_plan(data) == []
     data["case"]["offers"][OFFER]["prices"]["reserved_1y"]["usd_per_h"] = 0.5
     data["commitments"][0]["usd_per_h"] = 1.9
-    assert any("its price usd_per_h" in problem for problem in check_horizon(data))
+    assert any("its price usd_per_h" in problem for problem in check_plan(data))

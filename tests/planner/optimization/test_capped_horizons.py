@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import planner
-from planner.checker.horizon import check_horizon
+from planner.checker import check_plan
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.horizon import horizon_document
 from planner.reports.text import as_text
@@ -38,7 +38,7 @@ HOURS = 730.0
 @cache
 def planned(cap: str = "") -> HorizonPlan:
     text = TEXT + (f"  vendors: {{max_usd_per_month: {cap}}}\n" if cap else "")
-    return planner.plan_horizon(planner.case_from_text(text), planner.Options(gap_frac=0.1))
+    return planner.plan_fleet(planner.case_from_text(text), planner.Options(gap_frac=0.1))
 
 
 def paid_aws(horizon: HorizonPlan) -> list[float]:
@@ -62,7 +62,7 @@ def test_every_quarter_of_every_scenario_keeps_the_cap() -> None:
     before = paid_aws(free)
     assert max(before) > 1500, before
     capped = planned("{aws: 1500}")
-    assert check_horizon(capped.as_json()) == []
+    assert check_plan(capped.as_json()) == []
     assert max(paid_aws(capped)) <= 1500 + 1e-6
     assert max(free.bound_usd, capped.bound_usd) <= capped.counted_usd
     assert f"aws is paid at most ${max(paid_aws(capped)):,.0f} in a month (quarter" in as_text(horizon_document(capped))
@@ -80,4 +80,4 @@ def test_what_is_signed_beyond_a_cap_is_refused() -> None:
     data = json.loads(free.to_json())
     lowered_everywhere(data)
     words = "commitments to the provider aws cost $"
-    assert any(words in problem and "$500.00 allowed" in problem for problem in check_horizon(data))
+    assert any(words in problem and "$500.00 allowed" in problem for problem in check_plan(data))

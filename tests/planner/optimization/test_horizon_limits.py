@@ -41,7 +41,7 @@ def test_a_limit_that_comes_while_formulating_is_said_in_one_sentence() -> None:
         heard.append(progress.phase)
 
     with pytest.raises(OutOfTime) as stopped:
-        planner.plan_horizon(horizon_case(), planner.Options(time_limit_s=2.0), hear)
+        planner.plan_fleet(horizon_case(), planner.Options(time_limit_s=2.0), hear)
     assert "the time limit of 2 s was reached while working out ways to serve quarter" in str(stopped.value)
     assert "try --time-limit" in str(stopped.value)
     assert heard[0] == "working out ways to serve quarter 1 of 3"
@@ -81,5 +81,5 @@ def test_a_budget_names_the_quarter_that_it_is_too_small_for() -> None:
 
 def test_quarters_that_have_plans_but_not_together_are_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HorizonSearch, "run", lambda self, at_least_usd: HorizonSolution())
-    with pytest.raises(planner.Infeasible, match="every quarter has a plan by itself, but not all of them together"):
-        planner.plan_horizon(horizon_case())
+    with pytest.raises(planner.Infeasible, match="each quarter can be planned by itself, but not all of them together"):
+        planner.plan_fleet(horizon_case())

@@ -73,7 +73,7 @@ def test_a_plan_that_may_buy_them_saves_at_least_that() -> None:
     assert plan.long_terms
     text = DEMAND.replace("PURCHASE", "on-demand, reserved-1y, reserved-3y").replace("THREE", "0.8")
     text += "starts: 2027-01-01\nunused_after_horizon: {worth: 100%}\n"
-    free = planner.plan_horizon(planner.case_from_text(text), OPTIONS)
+    free = planner.plan_fleet(planner.case_from_text(text), OPTIONS)
     estimate = plan.cost_usd_per_month - sum(t.saves_usd_per_month for t in plan.long_terms)
     assert free.bound_usd / 3 <= estimate * (1 + 1e-9)
     assert all(q.plan.long_terms is None for q in free.quarters)

@@ -69,7 +69,7 @@ MIXTURE = {"model": "mixtral-8x7b", "gpus_per_replica": 2}
         ({"gpu": "a100-80gb", "quantization": "fp8"}, "no native fp8"),
         ({"model": "llama-3.1-70b"}, "do not fit"),
         ({"gpus_per_replica": 3}, "do not split over 3 GPUs. Use 1, 2, 4, 8 or 16"),
-        ({"parallelism": "expert", "gpus_per_replica": 2}, "is no mixture of experts. Leave it out"),
+        ({"parallelism": "expert", "gpus_per_replica": 2}, "is not a mixture of experts. Leave it out"),
         (MIXTURE | {"gpus_per_replica": 1, "parallelism": "expert"}, "one GPU has nothing to share"),
         (
             MIXTURE | {"gpus_per_replica": 16, "parallelism": "data"},

@@ -124,12 +124,24 @@ def test_an_8_bit_cache_gains_what_vllm_measured(context: int, wide_tok_s: float
         ("llama-3.1-70b", "b300", "fp8", "estimated"),
         ("gpt-oss-120b", "h200", "mxfp4", "calibrated"),
         ("llama-3.1-70b", "h200", "int4-awq", "estimated"),
+        ("deepseek-v4-flash", "h200", "mxfp4", "estimated"),
+        ("glm-5.3-flash", "h200", "fp8", "estimated"),
     ],
 )
 def test_calibrated_is_said_of_a_gpu_a_precision_and_a_class_of_models(
     model: str, gpu: str, quantization: str, expected: str
 ) -> None:
     assert machine(model, 8, quantization, gpu).basis == expected
+
+
+def test_layers_that_the_constants_were_fitted_without_are_said_to_be_an_estimate() -> None:
+    rates = CATALOG.efficiency["h200"].rates["fp8"]
+    assert rates.basis == "calibrated"
+    stated = rates.for_class(CATALOG.models["kimi-k3"])
+    assert (stated.basis, stated.points, stated.error_frac) == ("estimated", 0, None)
+    assert "no model with such attention layers was measured" in stated.source
+    own = rates.model_copy(update={"basis": "measured"})
+    assert own.for_class(CATALOG.models["kimi-k3"]) == own
 
 
 def test_a_figure_that_rests_on_the_other_class_says_so() -> None:

@@ -101,7 +101,7 @@ def test_without_a_spread_of_answers_e2e_is_that_of_equal_ones_and_the_estimate_
     assert apart.loaded.e2e_s == pytest.approx(equal.loaded.e2e_s, rel=0.05)
     assert apart.slo.requests_per_s < equal.slo.requests_per_s
     assert apart.slo.e2e_ms == pytest.approx(6000, rel=1e-3)
-    note = "E2E is that of answers that all have 211 tokens"
+    note = "E2E assumes that all answers have 211 tokens"
     assert note in as_text(estimate_document(equal))
     assert note not in as_text(estimate_document(apart))
     assert "211 out (p95 451)" in as_text(estimate_document(apart))

@@ -148,4 +148,4 @@ def test_the_command_prints_and_refuses(
     assert fleetplan("calibrate").code == 2
     both = fleetplan("calibrate", "results.json", "--suggest", tmp_path / "plan.json")
     assert both.code == 2
-    assert "reads a plan and no results" in both.err
+    assert "reads a plan, not results" in both.err

@@ -6,7 +6,7 @@ import planner
 from planner.case.demand.load import case_from_text
 from planner.plan.late_lengths import late_answers, late_lengths
 from planner.plan.plan import Served
-from planner.reports.phrases import first_notes
+from planner.reports.phrases import demand_notes
 from solvers.search.fleet_solution import Options
 
 DEMAND = """
@@ -32,9 +32,9 @@ def test_a_plan_says_which_prompts_are_late() -> None:
     assert (late.workload, late.input_tokens, late.apart) == ("documents", 100_000, False)
     assert abs(late.share_frac - 0.03) < 1e-6
     assert late.ttft_s > late.target_s == 5.0
-    (said,) = (note for note in first_notes(plan) if note.startswith("late: "))
-    assert "3.0% of documents, prompts of about 100,000 tokens and more" in said
-    assert "the objective is for 95% of all requests" in said
+    (said,) = (note for note in demand_notes(plan) if note.startswith("late: "))
+    assert "3.0% of documents (prompts of about 100,000 tokens or more)" in said
+    assert "the objective covers 95% of all requests" in said
 
 
 def test_nothing_is_said_where_all_are_in_time() -> None:
@@ -54,8 +54,8 @@ def test_a_plan_says_where_answers_may_be_slow() -> None:
     (slow,) = late_answers(plan)
     assert slow.workloads == ("documents",)
     assert 0.8 < slow.share_frac < slow.percentile == 0.95
-    (said,) = (note for note in first_notes(plan) if note.startswith("at risk: "))
-    assert "of the answers of documents, not 95%, keep TPOT of 60 ms in the busiest hour" in said
+    (said,) = (note for note in demand_notes(plan) if note.startswith("at risk: "))
+    assert "of the answers of documents keep the TPOT of 60 ms in the busiest hour" in said
     served = Served(kept=True, requests=1, seeds=(1,), rounds=1, first_bound_usd_per_month=0.0,
                     first_cost_usd_per_month=0.0, missed=())  # fmt: skip
     assert not list(late_answers(plan.model_copy(update={"verified": served})))
@@ -65,4 +65,4 @@ def test_nothing_is_said_where_prompts_take_few_steps() -> None:
     short = MIXED.replace("100000", "2000").replace("12000", "1500")
     plan = planner.plan_fleet(case_from_text(short), Options(time_limit_s=20.0))
     assert not list(late_answers(plan))
-    assert not any(note.startswith("at risk: ") for note in first_notes(plan))
+    assert not any(note.startswith("at risk: ") for note in demand_notes(plan))

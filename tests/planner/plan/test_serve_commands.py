@@ -48,7 +48,7 @@ def test_adapters_and_caches_of_a_shared_pool() -> None:
     assert "--enable-lora" in told and told["--max-loras"] == ["1"]
     assert told["--lora-modules"] == ["tuned=adapters/tuned"]
     assert "--enable-prefix-caching" in told and "--no-enable-prefix-caching" not in told
-    assert any("semantic cache stands in front" in note for note in command.notes)
+    assert any("semantic cache sits in front" in note for note in command.notes)
     longest = max(b.input_tokens + b.output_tokens for w in plan.case.workloads for b in w.buckets)
     assert longest < int(told["--max-model-len"][0]) <= plan.case.models["llama-3.1-8b"].max_context_tokens
 

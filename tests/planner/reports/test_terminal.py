@@ -8,6 +8,7 @@ import pytest
 
 import planner
 from planner.io.formatting import counted, percent, span, tokens, usd
+from planner.judgement import concerns_of
 from planner.plan.plan import Binding, Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.progress import closed_frac, describe
@@ -15,7 +16,9 @@ from planner.reports.tables.plan import spot_replicas
 from planner.reports.text import sparkline
 from solvers.search.fleet_solution import Progress
 from tests.support.lever_plans import lever_plan
-from tests.support.shown import plan_text
+from tests.support.report_plans import big_plan
+from tests.support.shared_plans import example_plan
+from tests.support.shown import first_screen, plan_text
 
 HOSTILE = "\x1b[31m[bold]x[/bold]<script>alert(1)</script>=cmd()"
 
@@ -57,32 +60,52 @@ def test_the_answer_comes_first(plan: Plan) -> None:
     assert usd(plan.baseline.cost_usd_per_month) in lines[1]
 
 
+SCREEN_LINES = 45
+
+
+@pytest.mark.parametrize("name", ["together", "mixed", "waiting", "shedding", "quickstart", "many"])
+def test_the_first_screen_is_one_screen(name: str) -> None:
+    """The answer, what to sign, what moves it, workloads and where to read on; of many workloads and concerns some."""
+    several = {"quickstart": lambda: example_plan("examples/quickstart.yaml"), "many": lambda: big_plan(100, 3)}
+    plan = several[name]() if name in several else lever_plan(name)
+    screen = first_screen(plan)
+    assert len(screen.splitlines()) <= SCREEN_LINES
+    for words in ("/ month", "o sign", "What could change the cost", "workload ", "read on: --verbose"):
+        assert words in screen, words
+    assert "not used, and why" not in screen and "options for" not in screen
+    assert all(c.sentence.split()[0] in screen for c in concerns_of(plan)[:3])
+
+
 def noted(*lines: str, forecast: str = "") -> str:
-    """What is said above the fleet."""
+    """What the demand and the comparison rest on."""
     below = "".join(f"    {line}\n" for line in lines)
     text = (
         "workloads:\n  - name: code\n    models: [llama-3.1-8b]\n"
         f"    forecast: {{requests_per_day: 100k{forecast}}}\n{below}"
         "menu: {gpus: [l40s, h100], quantizations: [fp8], purchase: [on-demand]}\nbaseline: openai/gpt-4o-mini\n"
     )
-    return plan_text(planner.plan_fleet(planner.case_from_text(text))).partition("  fleet ")[0]
+    return (
+        plan_text(planner.plan_fleet(planner.case_from_text(text)))
+        .partition("comparison rest on")[2]
+        .partition("assumed, since")[0]
+    )
 
 
-def test_means_that_are_assumed_are_said_first() -> None:
+def test_means_that_are_assumed_are_said() -> None:
     shapes = ("{p50: 1020, p95: 4083}", "{p50: 1020, p95: 4083, mean: 1155}")
     guessed, known = (noted(f"tokens: {{input: {shape}, output: 40}}") for shape in shapes)
-    assert "code: mean lengths are assumed from p50 and p95 alone (prompts 1,455 tokens); write 'mean'" in guessed
+    assert "code: mean lengths are assumed from p50 and p95 alone (prompts 1,455 tokens); add 'mean'" in guessed
     assert "mean lengths" not in known
 
 
-def test_bursts_that_are_assumed_and_decide_are_said_first() -> None:
+def test_bursts_that_are_assumed_and_decide_are_said() -> None:
     tight, lengths = "slo: {ttft_p95: 1s}", "tokens: {input: 1469, output: 28}"
     assert "burstiness" not in noted(lengths)
-    assert "code: burstiness 2 is assumed though its TTFT is tight" in noted(lengths, tight)
+    assert "code: burstiness 2 is assumed, and it decides whether its tight TTFT is kept" in noted(lengths, tight)
     assert "code: burstiness 23 is assumed for its kind of traffic" in noted(lengths, tight, "kind: completion")
     assert "burstiness" not in noted(lengths, tight, forecast=", burstiness: 6")
     harsh = noted(lengths, tight, forecast=", burstiness: 89")
-    assert "code: burstiness 89 is taken as that of gaps inside a minute" in harsh
+    assert "code: burstiness 89 is taken to apply to gaps inside a minute" in harsh
 
 
 def test_a_workload_that_is_wholly_shed_has_no_cost_per_token() -> None:
@@ -151,7 +174,7 @@ def test_a_shared_pool_shows_what_each_workload_pays() -> None:
     assert f"{plan.costs.caching_usd_per_month:,.0f}" in line_with("caches ", text).split()
     assert "shared with tuned" in text
     starting = sum(line.starting_usd_per_month for line in plan.fleet)
-    assert f"{usd(starting)} / month of it is for the 5 min that an instance takes to start" in text
+    assert f"{usd(starting)} / month of the cost pays for instances while they start" in text
 
 
 def test_work_that_waits_says_how_much_and_how_long() -> None:
@@ -176,11 +199,12 @@ def test_a_payment_up_front_is_cash_and_is_not_owed_again() -> None:
     plan = lever_plan("shedding")
     (c,) = plan.commitments
     line = line_with("reserved-1y-upfront: ", plan_text(plan))
-    assert f"{usd(c.upfront_usd)} in cash when it is signed, {usd(c.beyond_horizon_usd)} more is owed" in line
+    assert f"{usd(c.upfront_usd)} in cash at signing, {usd(c.beyond_horizon_usd)} is still owed" in line
 
 
 def test_the_last_line_says_what_is_proved() -> None:
-    several, one = "at most 2 deployments of one model variant in a pool", "one deployment in a pool"
+    at_most = "serve each pool with at most 2 deployments of one model variant"
+    several, one = at_most, "serve each pool with one deployment"
     for name, words in (("mixed", several), ("waiting", one)):
         assert words in line_with("proved against", plan_text(lever_plan(name)))
     assert "2 of several that share replicas" in lever_plan("together").proof.covers
@@ -234,10 +258,9 @@ def test_spot_replicas_are_those_that_are_bought() -> None:
 
 def test_the_verbose_report_has_commands_that_can_be_pasted() -> None:
     plan = lever_plan("mixed")
-    text = plan_text(plan, verbose=True)
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in plan_text(plan).splitlines()]
     assert all(" ".join([*c.environment, c.command]) in lines for c in serve_commands(plan))
-    assert "vllm serve" not in plan_text(plan)
+    assert "vllm serve" not in first_screen(plan)
 
 
 def test_spot_that_never_gets_dearer_is_no_risk() -> None:
@@ -271,7 +294,7 @@ def test_the_budget_is_named_where_it_sheds() -> None:
     assert "max_gpus 6 of l4 is reached" in line_with("SHED", plan_text(plan))
     tight = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month + 1})
     held = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": tight}), "binding": ()})
-    assert "has room for $1.00 more, and one more instance costs" in line_with("SHED", plan_text(held))
+    assert "has $1.00 left, and one more instance costs at least" in line_with("SHED", plan_text(held))
     reached = (Binding(limit="budget_usd_per_month", value=900, hours_per_month=730.0),)
     held = held.model_copy(update={"binding": reached})
     assert "the budget of" in (line := line_with("SHED", plan_text(held)))

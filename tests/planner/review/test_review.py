@@ -25,10 +25,10 @@ from planner.reports.page import as_page
 from planner.reports.review import review_document
 from planner.reports.tables.review import NAMES, review_tables
 from planner.reports.text import as_text
-from planner.review.actuals import Actuals, as_it_came
+from planner.review.actuals import Actuals, with_actual_demand
 from planner.review.bridge import bridge
+from planner.review.quarter import Reviewed, review_fleet
 from planner.review.records import Review
-from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from solvers.search.fleet_solution import Options
 from tests.support.bill_data import as_focus, example_bill
@@ -113,7 +113,7 @@ def test_a_quarter_as_planned_says_so(tmp_path: Path, last: Plan) -> None:
     assert found.next_plan.case_hash == last.case_hash
     b = review.bridge
     assert (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month) == (0,) * 4
-    assert review.decisions[0].text == "keep the last plan: nothing it was made from has changed"
+    assert review.decisions[0].text == "keep the last plan: none of its inputs has changed"
     assert all(c.hours_over_per_month == 0 and c.used_frac == pytest.approx(c.planned_frac) for c in review.capacity)
     for text in in_every_format(review_document(review)):
         assert "The quarter went as planned." in text
@@ -174,11 +174,11 @@ def test_longer_requests_make_every_bucket_longer(last: Plan) -> None:
     read, written = (
         sum(b.share_frac * getattr(b, key) for b in chat.buckets) for key in ("input_tokens", "output_tokens")
     )
-    longer = as_it_came(chat, Actuals(hours, 2 * read, 0.5 * written))
+    longer = with_actual_demand(chat, Actuals(hours, 2 * read, 0.5 * written))
     assert [b.input_tokens for b in longer.buckets] == pytest.approx([2 * b.input_tokens for b in chat.buckets])
     assert [b.output_tokens for b in longer.buckets] == pytest.approx([b.output_tokens / 2 for b in chat.buckets])
     assert longer.ttft_prompt_tokens == pytest.approx(2 * chat.ttft_prompt_tokens)
-    assert as_it_came(chat, Actuals(hours, 1.009 * read, None)) is chat
+    assert with_actual_demand(chat, Actuals(hours, 1.009 * read, None)) is chat
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_a_workload_that_stopped_is_planned_as_it_was_and_asked_about(tmp_path: 
     found = reviewed(tmp_path, last, as_csv(rows))
     forecast = next(f for f in found.review.forecasts if f.name == "summaries")
     assert forecast.p50_requests_per_month == pytest.approx(4.56e6, rel=0.01)
-    assert any(d.about == "summaries" and "the log ends without requests" in d.text for d in found.review.decisions)
+    assert any(d.about == "summaries" and "no requests at the end of the log" in d.text for d in found.review.decisions)
 
 
 @pytest.mark.slow
@@ -245,7 +245,7 @@ def test_workloads_that_only_one_side_knows_are_named(tmp_path: Path, last: Plan
         "support-chat": False, "summaries": True, "new-thing": True
     }  # fmt: skip
     asked = {d.about: d.text for d in review.decisions}
-    assert "in no demand file" in asked["new-thing"]
+    assert "not in the demand file" in asked["new-thing"]
     assert "not in the log" in asked["summaries"]
     # It is still planned: that nothing was written down does not mean that nothing comes.
     forecast = next(f for f in review.forecasts if f.name == "summaries")
@@ -411,13 +411,13 @@ def test_the_command_of_its_readme_runs_and_changes_nothing_when_run_again(tmp_p
 def test_the_folders_that_a_review_is_written_to_are_made(
     tmp_path: Path, example: Reviewed, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
+    monkeypatch.setattr("planner.review.quarter.review_fleet", lambda *_: example)
     out, page = tmp_path / "new" / "2026" / "q3.json", tmp_path / "pages" / "q3.html"
     assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--quiet", "--out", out, "--html", page).code == 0
     assert out.read_text(encoding="utf-8") == example.review.to_json()
     assert page.exists()
     ran = fleetplan("review", EXAMPLE / "REVIEW.yaml", "--out", out / "x.json")
-    assert ran.code == 2 and "cannot be made" in ran.err
+    assert ran.code == 2 and "cannot be created" in ran.err
 
 
 def test_the_workflow_installs_what_there_is() -> None:
@@ -446,7 +446,7 @@ def test_the_workflow_and_the_cron_line_use_options_that_exist(fleetplan: Comman
 
 
 def test_the_formats_on_stdout(example: Reviewed, fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
+    monkeypatch.setattr("planner.review.quarter.review_fleet", lambda *_: example)
     assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "json").out == example.review.to_json()
     assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "md").out == as_markdown(
         review_document(example.review)
@@ -456,7 +456,7 @@ def test_the_formats_on_stdout(example: Reviewed, fleetplan: Command, monkeypatc
 def test_its_tables_as_csv(
     tmp_path: Path, example: Reviewed, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
+    monkeypatch.setattr("planner.review.quarter.review_fleet", lambda *_: example)
     ran = fleetplan("review", EXAMPLE / "REVIEW.yaml", "--csv", tmp_path / "tables")
     written = {file.stem: file.read_text() for file in (tmp_path / "tables").iterdir()}
     assert ran.code == 0 and f"wrote {len(written)} tables into" in ran.err
@@ -486,16 +486,16 @@ def test_past_reviews_make_a_trend_that_stays_the_same(tmp_path: Path, last: Pla
         ("last_plam: x\n", "REVIEW.yaml:4:1: unknown key 'last_plam'. Did you mean 'last_plan'?"),
         ("period: {first_day: 2026-09-10, last_day: 2026-09-01}\n", "REVIEW.yaml:4.*is before 'first_day'"),
         ("period: {first_day: 2020-01-01, last_day: 2020-02-01}\n", "has 0 hours of the period"),
-        ("next: {forecast: given}\n", "no demand file gives it. Write demand: demand.yaml"),
+        ("next: {forecast: given}\n", "there is no demand file. Write demand: demand.yaml"),
         ("next: {demand: nowhere.yaml}\n", "REVIEW.yaml:4:.*next.demand: 'nowhere.yaml': .*no such file"),
         ("next: {prices: {aws/g6e.xlarg: {on_demand: $1/h}}}\n", "REVIEW.yaml:4.*Did you mean 'aws/g6e.xlarge'"),
         (
             "committed: [{offer: aws/p5, purchase: reserved-1y, instances: 1, lapses: 2027-01-01}]\n",
             "no instance on the",
         ),
-        (f"committed: [{{offer: {GPU}, purchase: spot, instances: 1, lapses: 2027-01-01}}]\n", "is no commitment"),
+        (f"committed: [{{offer: {GPU}, purchase: spot, instances: 1, lapses: 2027-01-01}}]\n", "is not a commitment"),
         (f"committed: [{{offer: {GPU}, purchase: reserved-1y, instances: 1, lapses: soon}}]\n", "a date such as"),
-        ("history: nowhere\n", "REVIEW.yaml:4.*'nowhere' is no folder"),
+        ("history: nowhere\n", "REVIEW.yaml:4.*'nowhere' is not a folder"),
         ("bill_usd_per_month: lots\n", "REVIEW.yaml:4.*expected an amount in dollars"),
     ],
 )
@@ -511,7 +511,7 @@ def test_a_plan_that_does_not_hold_is_refused(tmp_path: Path, last: Plan, fleetp
     (tmp_path / "REVIEW.yaml").write_text("name: q\nlast_plan: plan.json\nusage: u.csv\n")
     done = fleetplan("review", tmp_path / "REVIEW.yaml")
     assert done.code == 2
-    assert "not a plan that holds" in done.err
+    assert "this plan fails its check" in done.err
 
 
 # -- names that would do something ----------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.checker.horizon import check_horizon
+from planner.checker import check_plan
 from planner.io.errors import InputError, OutOfTime
 from planner.reports.review import review_document
 from planner.reports.text import as_text
+from planner.review.quarter import Reviewed, review_fleet
 from planner.review.records import CommitmentAdvice
-from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
@@ -54,7 +54,7 @@ def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None
     found = reviewed(folder, HELD % "2027-02-28" + "next: {starts: 2026-12-01, horizon: 2 quarters}\n")
     review, horizon = found.review, found.horizon_plan
     assert horizon is not None
-    assert check_horizon(horizon.as_json()) == []
+    assert check_plan(horizon.as_json()) == []
     future = horizon.case.future
     assert future is not None
     assert [(s.name, s.probability_frac) for s in future.scenarios] == [("P10", 0.3), ("P50", 0.4), ("P90", 0.3)]
@@ -84,8 +84,8 @@ def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None
         said="",
     )  # fmt: skip
     both = as_text(review_document(review.model_copy(update={"commitments": (renewal,)})))
-    assert f"takes the place of 1 x {signed.offer} reserved-1y (until 2027-01-15) from the first day on" in both
-    assert "takes the place of" not in as_text(review_document(review.model_copy(update={"commitments": ()})))
+    assert f"the replacement of 1 x {signed.offer} reserved-1y (until 2027-01-15) from the first day on" in both
+    assert "the replacement of" not in as_text(review_document(review.model_copy(update={"commitments": ()})))
 
 
 def test_a_review_outlives_a_time_limit_on_what_lies_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,10 @@ def test_without_the_keys_a_review_is_as_it_was(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("next: {starts: 2026-12-02, horizon: 2}\n", "begins with a month, and the next quarter on 2026-12-02"),
+        (
+            "next: {starts: 2026-12-02, horizon: 2}\n",
+            "must begin with a month, but the next quarter begins on 2026-12-02",
+        ),
         ("next: {horizon: 2, forecast: given, demand: demand.yaml}\n", "needs a forecast from the log"),
         ("next: {horizon: 20}\n", "must be 1 to 12 quarters"),
         ("next: {scenarios: {from: forecast, weights: {p10: 90%}}}\n", "add up to 160%"),

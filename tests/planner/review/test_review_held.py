@@ -15,8 +15,8 @@ from planner.plan.plan import Plan
 from planner.reports.review import review_document
 from planner.reports.text import as_text
 from planner.review.bridge import bridge
+from planner.review.quarter import Reviewed, review_fleet
 from planner.review.records import Review, point_of
-from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from tests.support.places import ROOT
 from tests.support.review_data import as_csv, planned_rows
@@ -91,7 +91,7 @@ def test_a_held_box_that_is_used_costs_what_it_cost_when_it_was_bought(tmp_path:
     b = found.review.bridge
     assert (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month) == (0, 0, 0)
     for text in in_every_format(review_document(found.review)):
-        assert "$3,423 / month of the next plan is paid in any case for what is held" in text
+        assert "$3,423 / month of the next plan is paid in any case for what is already held" in text
 
 
 def test_held_boxes_that_stay_idle_are_paid_and_named(tmp_path: Path, last: Plan, log: str) -> None:
@@ -189,7 +189,7 @@ def test_without_commitments_the_plan_is_the_last_one(
     found = reviewed(tmp_path, last, log, held)
     assert found.next_plan.case_hash == last.case_hash
     assert advice(found.review) == expected
-    assert found.review.decisions[0].text == "keep the last plan: nothing it was made from has changed"
+    assert found.review.decisions[0].text == "keep the last plan: none of its inputs has changed"
 
 
 HAVE = "have: [{offer: aws/g6e.xlarge, purchase: reserved-1y, instances: 2, price: $1/h, until: 2026-11-30}]\n"
@@ -209,11 +209,11 @@ def test_a_demand_file_says_what_is_held(tmp_path: Path, last: Plan, log: str) -
 @pytest.mark.parametrize(
     ("demand", "more", "message"),
     [
-        (HAVE, committed((1, "2027-06-30")), "REVIEW.yaml:4:.*under 'have' of the demand file too. Keep one"),
+        (HAVE, committed((1, "2027-06-30")), "REVIEW.yaml:4:.*under 'have' in the demand file. Keep one"),
         (
             "policy: {max_gpus: {l40s: 3}}\n",
             committed((4, "2027-06-30")),
-            "4 GPUs of l40s are held, above policy.max_gpus",
+            "4 GPUs of l40s are held, more than policy.max_gpus",
         ),
         ("policy: {max_gpus: {l40s: 3}}\n", "", "last_plan: 4 GPUs of l40s are held.* Raise it"),
         ("horizon: 2 quarters\n", "", "it has 'horizon', .*Leave them out"),
@@ -229,7 +229,7 @@ def test_what_cannot_be_held_is_named(
 
 def test_two_first_days_are_one_too_many(tmp_path: Path, last: Plan, log: str) -> None:
     (tmp_path / "next.yaml").write_text("starts: 2026-11-01\n" + (EXAMPLE / "demand.yaml").read_text())
-    with pytest.raises(InputError, match=r"next.starts: is 2026-10-01, and the demand file starts on 2026-11-01"):
+    with pytest.raises(InputError, match=r"next.starts: is 2026-10-01, but the demand file starts on 2026-11-01"):
         reviewed(tmp_path, last, log, "next: {demand: next.yaml, starts: 2026-10-01}\n")
 
 

@@ -141,7 +141,11 @@ def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeyp
             "workload,time,requests",
             "u.csv:2: has no request that can be used: unreadable time",
         ),
-        ([("2026-01-01T00:00", 1)], "time,requests", "has no column 'workload', and the plan has several. Add"),
+        (
+            [("2026-01-01T00:00", 1)],
+            "time,requests",
+            "has no column 'workload', but the plan has several workloads. Add",
+        ),
         ([("w", "2026-01-01T00:00", 1)], "workload,time,requests", "covers 1 hour. Give at least 24."),
         (
             [("w", "2026-01-01", 1), ("w", "2066-01-01", 1)],

@@ -21,6 +21,7 @@ from planner.studies.executing.executors import executor_from
 from planner.studies.executing.jobs import Job, Result, Work, failed
 from planner.studies.executing.plan_case import FIGURES, plan_case
 from planner.studies.executing.run import run_jobs
+from solvers.backends.clock import Stopped
 from tests.support.command_line import SMALL
 from tests.support.executing_work import deadly_square, noted_square, picky_square, ran, square, squares
 from tests.support.patience import PATIENCE_S, wait_until
@@ -33,10 +34,8 @@ import sys
 from pathlib import Path
 from tests.support.executing_work import noted_square, squares
 from planner.studies.executing import executor_from, run_jobs
-from solvers.backends.deadline import repeat_what_is_swallowed
 
 if __name__ == "__main__":
-    repeat_what_is_swallowed()  # as the command does
     executor, journal, folder = sys.argv[1:]
     with executor_from(executor) as chosen:
         run_jobs(noted_square, squares(40, folder=folder), chosen, Path(journal))
@@ -227,10 +226,10 @@ def test_a_journal_of_something_else_is_refused_and_left_alone(tmp_path: Path) -
         ("workloads", ": is not a journal"),
         ("[1]\n", ": is not a journal"),
         ("\n" + whole, ": is not a journal"),
-        (whole.replace('{"key":"x=1"', '{"key":"x=9"'), ":3: this line is none of this sweep's results. Delete"),
-        (whole.replace('{"key":"x=1"', '"key":"x=1"'), ":3: this line is none"),
-        (whole.replace('"result":{', '"other":{'), ":2: this line is none"),
-        (whole + "[1]\n", ":5: this line is none"),
+        (whole.replace('{"key":"x=1"', '{"key":"x=9"'), ":3: this line is not one of this sweep's results. Delete"),
+        (whole.replace('{"key":"x=1"', '"key":"x=1"'), ":3: this line is not one"),
+        (whole.replace('"result":{', '"other":{'), ":2: this line is not one"),
+        (whole + "[1]\n", ":5: this line is not one"),
     ):
         journal.write_text(content)
         assert refused(journal, jobs).startswith(message)
@@ -266,8 +265,8 @@ def test_keys_must_differ() -> None:
         ("dask://host", "Write dask://127.0.0.1:8786"),
         ("dask://host:99999", "Write dask://127.0.0.1:8786"),
         ("dask://a b:1\x1b[31m", "Write dask://127.0.0.1:8786"),
-        ("", "Known here: in-process, processes"),
-        ("spark://host:1", "Known here: in-process, processes"),
+        ("", "Known names: in-process, processes"),
+        ("spark://host:1", "Known names: in-process, processes"),
     ],
 )
 def test_an_executor_that_is_none_is_refused_at_once(text: str, remedy: str) -> None:
@@ -310,9 +309,9 @@ def test_half_a_plan_is_no_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     import solvers.search.search as solver
 
     def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+        raise Stopped
 
     monkeypatch.setattr(solver, "ColumnGeneration", interrupt)
-    with executor_from("in-process") as here, pytest.raises(KeyboardInterrupt):
+    with executor_from("in-process") as here, pytest.raises(Stopped):
         run_jobs(plan_case, plans(), here, tmp_path / "journal")
     assert (tmp_path / "journal").read_text().count("\n") == 1

@@ -127,8 +127,8 @@ def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.
         pass
     text = str(diagnostic.value)
     assert len(text.splitlines()) == 3 and text.count("--executor: 2 workers, tcp://127.0.0.1:") == 3
-    assert f"have fleetplan {ours('fleetplan')}, and here is 9.9.9" in text
-    assert "have no no-such-package, and here is 1.0" in text
+    assert f"have fleetplan {ours('fleetplan')}, but 9.9.9 here" in text
+    assert "have no no-such-package, but 1.0 here" in text
     assert "have Python 3." in text
     assert "pip install 'fleetplan[dask]==9.9.9'" in text
 
@@ -161,7 +161,7 @@ def test_workers_and_schedulers_that_go_for_good_are_complaints_and_the_sweep_re
     try:
         tcp, dask = alone.scheduler_address, alone.scheduler_address.replace("tcp://", "dask://")
         assert f"has no workers. Start one with: dask worker {tcp}" in refused(dask)
-        for step, message in ((0, "all workers of the scheduler"), (1, "does not answer any more")):
+        for step, message in ((0, "all workers of the scheduler"), (1, "no longer answers")):
             worker = subprocess.Popen(
                 [DASK, "worker", tcp, "--no-nanny", "--nthreads", "1", "--no-dashboard"],
                 env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,

@@ -16,17 +16,19 @@ from hypothesis import strategies as st
 import planner
 from planner.case.case import Case
 from planner.pipeline import attempt
-from planner.plan.plan import Plan, plan_from_json
+from planner.plan.plan import Plan
+from planner.plan.saved import plan_from_json
 from planner.plan.study_records import BreakEven, Waterfall
+from planner.reports.charts.waterfall import waterfall as waterfall_chart
 from planner.reports.studies import studies_document
 from planner.reports.text import as_text
 from planner.studies import waterfall as waterfall_module
 from planner.studies.break_even import NARROW, break_even
-from planner.studies.providers import providers
-from planner.studies.study import study
+from planner.studies.study import providers, study
 from planner.studies.volumes import Volumes
 from planner.studies.waterfall import waterfall
 from planner.studies.waterfall_steps import naive_step, steps_of
+from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import SMALL, Command
 from tests.support.places import ROOT
@@ -214,6 +216,7 @@ def test_a_step_that_no_fleet_can_do_is_shown() -> None:
     assert by_key["one-gpu-type"].cost_usd_per_month is None
     assert by_key["quantization"].saves_usd_per_month is None
     assert "no plan is possible" in as_text(studies_document(with_studies))
+    assert "compared with the fleet of the quantization step" in waterfall_chart(with_studies)
 
 
 def test_an_interrupted_waterfall_keeps_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +225,7 @@ def test_an_interrupted_waterfall_keeps_what_is_known(monkeypatch: pytest.Monkey
     def twice(*arguments: object) -> object:
         calls.append(arguments)
         if len(calls) > 2:
-            raise KeyboardInterrupt
+            raise Stopped
         return planned(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(waterfall_module, "attempt", twice)
@@ -350,7 +353,7 @@ def test_an_interrupted_break_even_keeps_what_is_known(tmp_path: Path, monkeypat
     def few(*arguments: object) -> object:
         calls.append(arguments)
         if len(calls) > 5:
-            raise KeyboardInterrupt
+            raise Stopped
         return search(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Volumes, "_search", few)
@@ -359,10 +362,10 @@ def test_an_interrupted_break_even_keeps_what_is_known(tmp_path: Path, monkeypat
     assert found.studies.interrupted
     assert found.studies.break_even is not None
     assert 2 <= len(found.studies.break_even.points) <= 6
-    monkeypatch.setattr(Volumes, "_search", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Volumes, "_search", lambda *arguments: (_ for _ in ()).throw(Stopped))
     limits = plan.case.limits.model_copy(update={"max_gpus": {"a100-80gb": 8}})
     bounded = planner.plan_fleet(plan.case.model_copy(update={"limits": limits}))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped):
         study(bounded, only="break-even")
 
 

@@ -200,7 +200,7 @@ def test_menus_shrink(tmp_path: Path) -> None:
     assert changed(wide, ("without", "spot")).purchase == ("on-demand",)
     assert set(changed(wide, ("without", "l40s")).gpus) == {"l4"}
     assert set(changed(wide, ("only", "gpus=l40s, l4"), ("without", "spot")).gpus) == {"l4", "l40s"}
-    with pytest.raises(InputError, match="leaves nothing"):
+    with pytest.raises(InputError, match="would leave nothing"):
         changed(wide, ("without", "l40s"), ("without", "l4"))
     model = CASE.split("models: [")[1].split("]")[0]
     experts = Source(written(tmp_path, CASE.replace(model, "gpt-oss-20b")))
@@ -214,22 +214,22 @@ def test_menus_shrink(tmp_path: Path) -> None:
         ("set", "workloads.chat.sloo.ttft_p95=1s", "did you mean 'slo'"),
         ("set", "workloads.chat.slo.ttft=1s", "ttft_p95"),
         ("set", "workloads.chat.name.more=1", "nothing below it"),
-        ("set", "nothing.at.all=1", "there are name, workloads"),
-        ("set", "policy.budget=1", "there are budget_usd_per_month"),
-        ("set", "prices.l5.on_demand=-5%", "known here: l4"),
+        ("set", "nothing.at.all=1", "known names: name, workloads"),
+        ("set", "policy.budget=1", "known names: budget_usd_per_month"),
+        ("set", "prices.l5.on_demand=-5%", "known names: l4"),
         ("set", "prices.l4.on_demand=5", "/h"),
         ("set", "workloads.chat.slo.ttft_p95=1", "needs a unit"),
         ("set", "workloads.chat.slo.ttft_p95=[1s", "closing ']'"),
         ("set", "workloads.chat.slo.ttft_p95=", "value is missing"),
         ("set", "workloads.chat.slo.ttft_p95", "expected name=value"),
-        ("set", "..=1", "no path"),
+        ("set", "..=1", "not a path"),
         ("set", "menu.gpus=[no-such-gpu]", "no-such-gpu"),
         ("scale", "demand=0", "more than 0"),
-        ("scale", "demand=4:1:3", "no range"),
+        ("scale", "demand=4:1:3", "not a range"),
         ("scale", "caht=2", "did you mean 'chat'"),
         ("without", "spto", "did you mean 'spot'"),
         ("without", "spot", "not on the menu"),
-        ("without", "l4", "leaves nothing"),
+        ("without", "l4", "would leave nothing"),
         ("only", "gpu=l4", "did you mean 'gpus'"),
         ("only", "gpus=l5", "no GPU 'l5'"),
         ("only", "parallelism=pipeline", "'tensor', 'expert' or 'data'"),
@@ -327,7 +327,7 @@ def test_the_input_that_moves_the_cost_most_comes_first(source: Source) -> None:
     assert [s.input for s in moved] == ["scale demand", "prices.l4.on_demand"]
     assert moved[0].low_value == "0.5"
     assert moved[0].high_value == "2"
-    assert all(s.told for s in moved)
+    assert all(s.proved for s in moved)
     rows = list(csv.DictReader(io.StringIO(csv_of(what_if_document(found), "what_if"))))
     assert len(rows) == 5
     assert [r["scale demand"] for r in rows] == ["", "0.5", "2", "", ""]
@@ -375,11 +375,11 @@ def test_the_command_writes_everything_and_resumes(tmp_path: Path, command: Comm
     ("arguments", "code", "words"),
     [
         (["--budget", "100"], 3, "no run has a plan"),
-        ([], 2, "nothing is changed"),
+        ([], 2, "nothing would change"),
         (["--budget", "x"], 2, "--budget x"),
         (["--set", "polcy.x=1"], 2, "Did you mean 'policy'"),
         (["--scale", "demand=2", "--svg", "a.svg"], 2, "--svg"),
-        (["--scale", "demand=2", "--out", "a.xls"], 2, "End it with"),
+        (["--scale", "demand=2", "--out", "a.xls"], 2, "End the name with"),
         (["--scale", "demand=2", "--executor", "magic"], 2, "executor"),
     ],
 )
@@ -394,7 +394,7 @@ def test_what_nothing_may_be_turned_away_means_and_how_to_change_it(tmp_path: Pa
     case = written(tmp_path, STRICT)
     strict = run_script("what-if", case, "--budget", "1000", "--budget", "9k")
     assert strict.code == 0, strict.err
-    assert "no fleet can do it" in strict.out
+    assert "no fleet can meet the demand" in strict.out
     assert "--shed normal" in strict.out
     lenient = run_script("what-if", case, "--budget", "1000", "--shed", "low", "--format", "json", "-q")
     (point,) = json.loads(lenient.out)

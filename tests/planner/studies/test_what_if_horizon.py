@@ -63,7 +63,7 @@ def found(file: Path) -> Sweep:
 
 
 def planned(text: str) -> HorizonPlan:
-    return planner.plan_horizon(planner.case_from_text(text), OPTIONS)
+    return planner.plan_fleet(planner.case_from_text(text), OPTIONS)
 
 
 def test_each_row_is_the_plan_of_the_changed_file(found: Sweep) -> None:

@@ -88,7 +88,7 @@ def test_memory_holds_as_many_requests_as_the_planner_counts(
     for prompt, output, found, resident in ((500, 100, 0, 0), (6000, 1000, 0, 0), (3000, 200, 1000, 4000)):
         t = step_times(machine, 8, BUDGET, 1e4, resident)
         held = prompt - found + machine.engine.reserved_output_frac * output
-        window = t.kv_window_bytes_per_token * min(held, t.window_tokens)
+        window = t.kv_window_bytes_per_token * min(held, t.kv_window_tokens)
         fits = np.floor(t.kv_room_bytes / (held * t.kv_bytes_per_token + window))
         expected = largest_in_flight(machine, prompt, output, found, resident) / ranks
         assert min(fits, machine.engine.max_in_flight) == pytest.approx(float(expected), abs=1), (prompt, found)

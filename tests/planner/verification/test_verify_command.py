@@ -28,7 +28,7 @@ from planner.verification.records import Verification, VerificationReport
 from planner.verification.request_logs import bucket_of, read_request_log, source_of
 from planner.verification.serving import AS_PLANNED, ServeOptions, verify_plan
 from planner.verification.slack import slack_of
-from solvers.backends.deadline import TimeIsUp
+from solvers.backends.clock import Stopped, TimeIsUp
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 
@@ -100,7 +100,7 @@ def test_the_slack_of_one_replica_is_what_the_load_may_grow_by(monkeypatch: pyte
     assert slack.busy_frac is not None and 0 < slack.busy_frac < 1
     report = VerificationReport(runs=(verify_plan(alone, replace(AS_PLANNED, days=1)),), slack=slack)
     said = as_text(verification_document(report))
-    assert "no deployment has more than one replica in any hour" in said
+    assert "no deployment ever has more than one replica" in said
     assert f"holds to {slack.holds_to_load:.2f} times the demand" in said and "of their time in steps" in said
     assert "0 / month" not in said
 
@@ -173,8 +173,8 @@ def test_the_command_prints_writes_and_exits_by_what_was_promised(fleetplan: Com
         (("--load", "much"), "--load"),
         (("--load", "0"), "0.01 to 20"),
         (("--month", "3"), "the plan has 1 month"),
-        (("--at", "3"), "is for --log"),
-        (("--workload", "chat"), "is for --log"),
+        (("--at", "3"), "works only with --log"),
+        (("--workload", "chat"), "works only with --log"),
         (("--log", "absent.csv"), "absent.csv: there is no such file"),
         (("--out", "plan.json"), "plan.json"),
     ],
@@ -477,16 +477,16 @@ def test_a_plan_that_never_holds_is_the_best_so_far_and_exit_code_6(
     monkeypatch.setattr(verified_plan, "ROUNDS", 2)
     ran = fleetplan("plan", "tiny.yaml", "--verify", "--out", "new.json")
     assert ran.code == 6
-    assert "misses what it promises when it is served: chat: TTFT, chat: TPOT" in ran.err
+    assert "misses its promises: chat: TTFT, chat: TPOT" in ran.err
     assert json.loads(Path("new.json").read_text())["verified"]["kept"] is False
 
 
 @pytest.mark.parametrize(
     ("stop", "code", "why"),
-    [(KeyboardInterrupt(), 130, "interrupted"), (None, 7, "time-limit")],
+    [(Stopped(), 130, "interrupted"), (None, 7, "time-limit")],
 )
 def test_a_plan_is_written_before_it_is_served_and_says_that_it_was_not(
-    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, stop: KeyboardInterrupt | None, code: int, why: str
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, stop: Stopped | None, code: int, why: str
 ) -> None:
     seen = []
 
@@ -512,7 +512,7 @@ def test_an_interruption_of_a_later_round_keeps_what_was_served(
     def misses_once(plan: Plan, *arguments: object) -> Verification:
         rounds.append(plan)
         if len(rounds) > 1:
-            raise KeyboardInterrupt
+            raise Stopped
         result = verify_plan(plan, replace(AS_PLANNED, days=1))
         (w,) = result.workloads
         promises = tuple(p.model_copy(update={"within_frac": 0.5}) for p in w.promises)

@@ -12,7 +12,7 @@ pytest.importorskip("numba", reason="verify needs numba: pip install fleetplan[v
 import planner
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.verification.serving import ServeOptions, verify_plan
-from solvers.backends.deadline import TimeIsUp
+from solvers.backends.clock import TimeIsUp
 from tests.planner.verification.test_sampling import stopped_after
 from tests.support.command_line import Command
 
@@ -39,7 +39,7 @@ baseline: openai/gpt-4o-mini
 
 @pytest.fixture(scope="module")
 def horizon() -> HorizonPlan:
-    return planner.plan_horizon(planner.case_from_text(TINY), planner.Options(gap_frac=0.2))
+    return planner.plan_fleet(planner.case_from_text(TINY), planner.Options(gap_frac=0.2))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_every_quarter_of_every_scenario_is_served(fleetplan: Command, horizon: 
     assert run_of["low", 1] == run_of["low", 2], "the same demand on the same replicas, by other dates"
     assert len(set(run_of.values())) == len(data["runs"]) == 5
     alike = "quarter 2, low; quarter 3, low; quarter 2, as low; quarter 3, as low"
-    assert f"served once, being the same requests on the same replicas: {alike}" in ran.out
+    assert f"served once for all, since requests and replicas are the same: {alike}" in ran.out
     # the quarter taken out gives the same figures
     (run,) = data["runs"][run_of["high", 1]]["runs"]
     alone = verify_plan(horizon.plan_of(1, "high"), ServeOptions(days=1, month=2))
@@ -117,10 +117,10 @@ def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--slack",), "--slack: is for one quarter, and several"),
-        (("--month", "1"), "--month: is for one quarter, and several"),
-        (("--log", "x.csv"), "Add --quarter 1, or a later one with --scenario NAME"),
-        (("--quarter", "4"), "the horizon has 3 quarters"),
+        (("--slack", "--quarter", "2"), "--scenario: is needed: quarter 2 has a plan for each scenario"),
+        (("--month", "9"), "--month: the plan has"),
+        (("--log", "x.csv"), "x.csv"),
+        (("--quarter", "4"), "the plan has 3 quarters"),
         (("--scenario", "hihg"), "Did you mean 'high'?"),
     ],
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from problems.model import Column, Row, build_model
+from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral
 from solvers.backends.solve import solve_lp
 from solvers.pricing.routing import work_moved
@@ -74,3 +77,38 @@ def test_windows_of_another_kind_are_told() -> None:
     window = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 1]], dtype=bool)
     with pytest.raises(ValueError, match="hours that follow on its arrival"):
         _ = Deferral(np.ones(3), window, np.ones(3), None).line
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whole_servings_that_do_all_work_are_enough_in_every_run_of_hours(seed: int) -> None:
+    """Counts at random, as few as still leave nothing over: no measure may ask for more."""
+    drawn = np.random.default_rng(seed)
+    deferral, _ = work_of_days(seed)
+    fewest, each = int(drawn.integers(1, 4)), float(drawn.choice([0.2, 0.7, 1.5, 4.0]))
+    deferral = replace(deferral, api_usd_per_load_h=None, lot=fewest * each)
+    slots, work = np.arange(len(deferral.load)), float(deferral.load @ deferral.hours)
+    counts = np.full(len(slots), 40)
+    for t in drawn.permutation(np.repeat(slots, 40)).tolist():
+        fewer = counts.copy()
+        fewer[t] = 0 if counts[t] <= fewest else counts[t] - 1
+        if left_over(deferral.load * deferral.hours, fewer * each * deferral.hours, deferral).sum() <= 1e-9 * work:
+            counts = fewer
+    room = counts * each * deferral.hours / deferral.line.unit
+    assert all(parts.sum() >= 1 - 1e-6 for _, parts in deferral.done_in_runs(room, slots))
+
+
+def test_a_window_with_work_takes_whole_replicas() -> None:
+    """An hour's work for a tenth of a lot, in any of four hours: the LP runs a quarter of a lot, not a tenth."""
+    slots = np.arange(8)
+    window = (slots[None, :] - slots[:, None]) % 8 < 4
+    deferral = Deferral(np.full(8, 0.1), window, np.ones(8), None, lot=2.0)
+    assert [(run.stretches, run.lots) for run in deferral.runs] == [
+        (tuple((first + k) % 8 for k in range(4)), 1) for first in range(8)
+    ]
+    servings, parts = deferral.done_in_runs(np.full(8, 2.0) / deferral.line.unit, slots)[0]
+    assert (servings.tolist(), parts.tolist()) == ([0, 1, 2, 3], [1.0] * 4)
+
+
+def test_an_api_may_do_parts_of_lots() -> None:
+    deferral = Deferral(np.full(3, 0.1), np.eye(3, dtype=bool), np.ones(3), 1.0, lot=2.0)
+    assert not deferral.runs

@@ -22,7 +22,7 @@ from planner.case.demand.future_schema import ScenarioSpec
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called, repriced
 from planner.case.demand.schema import DemandFile
-from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import Offer
 from planner.io.errors import InputError, Path
 from planner.io.validation import validate
@@ -64,7 +64,7 @@ def check_price_steps(spec: DemandFile, offers: dict[str, Offer], notes: Notes) 
             for key in offers_called(name, offers):
                 other = named.setdefault((key, step.from_day), name)
                 if other != name:
-                    message = f"prices of '{other}', which {key} is too, change on {step.from_day} as well"
+                    message = f"{key} is also covered by '{other}', whose prices change on {step.from_day} too"
                     notes.complain(path, message, "Give the step once")
 
 
@@ -124,21 +124,21 @@ class AmendmentReader:
         given, path = edits.given, (*edits.here, "from")
         if not places:
             if given.from_day is not None:
-                message = "is of no use: changes of volume have dates of their own, and there are no others"
+                message = "has no effect: changes of volume have their own dates, and nothing else changes"
                 self.notes.complain(path, message, "Give the workload a date, with from or steps")
             return None
         if given.from_day is not None:
             what = "prices, objectives and menus"
             return quarter_beginning(given.from_day, path, self.starts, self.quarters, what, self.notes)
         if self.quarters == 1:
-            message = "begins after the first quarter, which is one plan for all scenarios, and the horizon has one"
+            message = "begins after the first quarter, but the horizon has only one quarter"
             remedy = "Lengthen 'horizon', or compare with what-if"
             written = next(iter(places.values()))
             self.notes.mistakes.append(self.notes.document.diagnostic(written, message, remedy, at_key=True))
             return None
         first = quarter_days(self.starts, 1)[0]
         what = ", ".join(dict.fromkeys(str(written[-1]) for written in places.values()))
-        why = "the first quarter is one plan for all scenarios; write from: for another quarter"
+        why = "the first quarter has one plan for all scenarios; write 'from:' with a later quarter"
         self.notes.assume(f"scenarios.{given.name}", f"{what} from {first}", why)
         return 1
 
@@ -154,12 +154,12 @@ class AmendmentReader:
         case = later(self.starts)
         lost = lost or [key for key in self.now.offers if key not in case.offers]
         if lost:
-            message = f"takes {lost[0]} off the menu, which may be signed for now"
+            message = f"takes {lost[0]} off the menu, although commitments to it may be signed now"
             remedy = f"Write policy.max_instances.'{lost[0]}': 0 instead"
             raise InputError([document.diagnostic(("menu",), message, remedy)])
         for k, (w, was) in enumerate(zip(case.workloads, self.now.workloads, strict=True)):
             if not np.allclose(hours_of(w), hours_of(was), rtol=1e-9, atol=0):
-                message = "changes how many requests come, by way of something else"
+                message = "changes the number of requests only indirectly"
                 remedy = "Change requests_per_day, hourly, growth_per_month or steps"
                 raise InputError([document.diagnostic(("workloads", k), message, remedy)])
         return later

@@ -48,11 +48,15 @@ def split(text: str, option: str) -> list[str]:
     while at < len(text):
         match = _PART.match(text, at)
         if match is None or not (match[1] or match[2] or match[3]):
-            raise input_error(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
+            raise input_error(
+                option, f"{shown(text)} is not a path", "Write names with dots between: policy.min_replicas"
+            )
         parts.append(next(g for g in match.groups() if g is not None))
         at = match.end()
         if at < len(text) and (text[at] != "." or at + 1 == len(text)):
-            raise input_error(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
+            raise input_error(
+                option, f"{shown(text)} is not a path", "Write names with dots between: policy.min_replicas"
+            )
         at += 1
     if not parts:
         raise input_error(option, "the path is empty", "Write path=value, such as policy.min_replicas=3")
@@ -127,7 +131,7 @@ def _length_of_name(parts: list[str], spec: Any) -> int:
 
 
 def _listed(names: list[str]) -> str:
-    return "There are " + ", ".join(shown(n)[1:-1] for n in names[:20]) + ("..." if len(names) > 20 else "")
+    return "Known names: " + ", ".join(shown(n)[1:-1] for n in names[:20]) + ("..." if len(names) > 20 else "")
 
 
 def _is_model(spec: Any) -> bool:
@@ -170,9 +174,9 @@ def edits_of(
     if factor is not None and factor <= 0 and (path[0] == "prices" or relative(before, value) != value):
         raise input_error(
             where,
-            f"{value} leaves nothing of {shown(before)}"
+            f"{value} would leave nothing of {shown(before)}"
             if before is not None
-            else f"{value} leaves nothing of the price",
+            else f"{value} would leave nothing of the price",
             "Write a change above -100%, such as -50%",
         )
     if path[:1] != ("prices",) or len(path) < 2:
@@ -358,7 +362,7 @@ def check_top(key: str, where: str) -> None:
     """Raise InputError where a path begins with a key of the file that no scenario may change."""
     top = split(key, where)[0]
     if top in {f.alias or name for name, f in DemandFile.model_fields.items()} - {*TOPS}:
-        why = SHARED.get(top, "it is the same in all scenarios")
+        why = SHARED.get(top, "it must be the same in all scenarios")
         raise input_error(where, f"cannot differ between scenarios: {why}", "Compare with what-if, or leave it out")
 
 
@@ -368,14 +372,14 @@ def check_path(path: Path, others: Iterable[Path]) -> None:
     if clashes(path, others):
         raise input_error(where, f"{where} is changed twice", "Keep one of the two")
     if path in (("policy", "max_liability"), ("policy", "risk")):
-        message = "cannot differ between scenarios: it is about all of them"
+        message = "cannot differ between scenarios: it applies to all of them"
         raise input_error(where, message, "Write it under 'policy' itself, or compare with what-if")
     if len(path) == 1 or (path[0] == "workloads" and (len(path) == 2 or path[2:] == ("forecast",))):
         raise input_error(where, "is more than one value", f"Write a longer path, such as {_longer(path)}")
     if path[0] == "workloads" and path[2] == "name":
-        raise input_error(where, "is how scenarios tell workloads apart", "Leave it out")
+        raise input_error(where, "identifies workloads across scenarios", "Leave it out")
     if path[0] == "workloads" and path[2] == "forecast" and path[3] in ("shape", "csv", "columns"):
-        message = "changes at which hours requests come, not only how many"
+        message = "changes the hours at which requests come, not only their number"
         raise input_error(where, message, "Change requests_per_day, growth_per_month or steps")
 
 

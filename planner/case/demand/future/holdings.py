@@ -11,7 +11,7 @@ from planner.case.demand.future_schema import HoldingSpec
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile
-from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import Catalog, Offer
 from planner.io.errors import did_you_mean, shown
 
@@ -48,11 +48,11 @@ def holding_of(entry: HoldingSpec, offer: str) -> Holding:
 def _check_owned(entry: HoldingSpec, k: int, spec: DemandFile, holdings: list[Holding], notes: Notes) -> None:
     """Complain where owned boxes could not be used: they run by the hour, all of a kind at one price."""
     if spec.menu.purchase is not None and "on-demand" not in spec.menu.purchase:
-        message = "owned boxes run by the hour, and menu.purchase has no on-demand"
+        message = "owned boxes run by the hour, but menu.purchase has no on-demand"
         notes.complain(("have", k, "purchase"), message, "Add on-demand to menu.purchase")
     prices = {h.usd_per_h for h in holdings if h.purchase == OWNED and h.offer == holdings[-1].offer}
     if len(prices) > 1:
-        notes.complain(("have", k, "price"), "boxes of this kind are owned at another price too", "Give their mean")
+        notes.complain(("have", k, "price"), "boxes of this kind are also owned at another price", "Give their mean")
 
 
 def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], notes: Notes) -> str | None:
@@ -68,7 +68,7 @@ def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer
         notes.complain(path, message, did_you_mean(entry.offer, offers) or "Write provider/instance@region")
     elif len(keys) > 1:
         message = f"{shown(entry.offer)} is on the menu in {len(keys)} regions"
-        notes.complain(path, message, f"Write the one that is held, such as {keys[0]}")
+        notes.complain(path, message, f"Write the one that you hold, such as {keys[0]}")
     return keys[0] if len(keys) == 1 else None
 
 
@@ -94,7 +94,7 @@ def _assume_whole_quarters(entry: HoldingSpec, spec: DemandFile, notes: Notes) -
         if apart:
             paid = "it is paid for its days" if entry.purchase != OWNED else "it costs nothing while it is not used"
             day = f"last day {last}" if last and last < ends else f"first day {first}"
-            why = f"its {day} lies within the quarter: instances serve whole quarters only; {paid}"
+            why = f"its {day} lies within the quarter, but instances serve only whole quarters; {paid}"
             notes.assume(f"have.{entry.offer}", f"not used from {begins} to {ends}", why)
 
 
@@ -131,4 +131,4 @@ def beyond_quotas(holdings: Iterable[Holding], offers: dict[str, Offer], limits:
     ):
         for name, count in counts.items():
             if count > quotas.get(name, count):
-                yield key, f"{count} {what} of {name} are held, above {key} of {quotas[name]}"
+                yield key, f"{count} {what} of {name} are held, more than {key} allows ({quotas[name]})"

@@ -10,8 +10,8 @@ from planner.case.demand.future.holdings import holdings_of
 from planner.case.demand.future.scenarios import ScenarioReader, assume_dates, check_dates
 from planner.case.demand.notes import Notes
 from planner.case.demand.schema import DemandFile
-from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.quarters import quarter_case
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.case.terms import is_long
 from planner.catalog.entries import TERM_MONTHS, Catalog, Offer
 
@@ -30,7 +30,7 @@ def future_fields(
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
     if spec.policy.risk == "worst-case" and not spec.scenarios and reader is not None:
-        message = "there are no scenarios that one could be the worst of"
+        message = "without scenarios there is no worst case"
         notes.complain(("policy", "risk"), message, "List 'scenarios' with their probabilities, or leave 'risk' out")
     quarters = spec.horizon or 1
     if all(value is None for value in after.values()):
@@ -41,7 +41,11 @@ def future_fields(
             (("policy", "max_liability"), spec.policy.max_liability),
         ):
             if value is not None:
-                notes.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
+                notes.complain(
+                    key,
+                    "limits what is owed after a horizon, and there is no horizon",
+                    "Write when it begins: starts: 2027-01-01",
+                )
         notes.assume("horizon", "one quarter", A_MONTH)
         return {}
     if reader is None:
@@ -94,7 +98,7 @@ def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...
         first, last = quarter_days(spec.starts, quarter)
         message = f"no workload has any demand from {first} to {last}"
         if quarter and spec.listed_scenarios:
-            notes.complain(("scenarios", comes.index(False)), message, "Let one go on, or shorten 'horizon'")
+            notes.complain(("scenarios", comes.index(False)), message, "Extend a workload, or shorten 'horizon'")
         else:
             notes.complain(("starts",) if not quarter else ("horizon",), message, "Change 'starts', 'horizon' or dates")
         return

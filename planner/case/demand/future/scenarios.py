@@ -23,7 +23,7 @@ from planner.case.demand.notes import Notes
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.usage import LoggedHours
 from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY, WorkloadSpec
-from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import Gpu, Offer
 from planner.io.errors import InputError, Path
 from planner.io.validation import validate
@@ -73,7 +73,7 @@ def check_steps(spec: WorkloadSpec, path: Path, starts: date, notes: Notes) -> N
     """Complain about steps that the forecast counts already."""
     for k, step in enumerate(spec.steps):
         if month_index(starts, step.from_day) < 0:
-            message = f"is before the plan starts, {starts}: the forecast has it already"
+            message = f"is before the plan starts, {starts}: the forecast already includes it"
             notes.complain((*path, "steps", k, "from"), message, "Remove the step")
 
 
@@ -89,7 +89,7 @@ def check_size(
     per_day = 3600 * (5 * sum(workload.weekday_rps) + 2 * sum(workload.weekend_rps)) / 7
     for month, factor in enumerate(factors):
         if factor * per_day > MOST_REQUESTS_PER_DAY:
-            message = f"comes to over 10 billion requests a day in {month_name(starts, month)}"
+            message = f"exceeds 10 billion requests a day in {month_name(starts, month)}"
         elif 0 < factor < LEAST_FACTOR:
             message = f"falls to less than a millionth by {month_name(starts, month)}"
         else:
@@ -133,10 +133,10 @@ def forecast_scenarios(
             for each, times in zip(factors, fan or (), strict=False):
                 each[w.name] = tuple(float(f"{a * b:.12g}") for a, b in zip(base[w.name], times, strict=True))
         if w.name in logged and w.forecast.growth_per_month:
-            message = "the forecast of the log has its own growth, and 'scenarios' are from it"
+            message = "the 'scenarios' come from the log's forecast, which has its own growth"
             notes.complain(("workloads", k, "forecast", "growth_per_month"), message, "Remove it, or list scenarios")
     if not any(w.forecast.csv for w in spec.workloads):
-        message = "are from the forecast of logs, and no workload has 'forecast: {csv: ...}'"
+        message = "come from forecasts of logs, but no workload has 'forecast: {csv: ...}'"
         notes.complain(("scenarios",), message, "Give a workload its log, or list scenarios")
     if len(notes.mistakes) > before:
         return ()
@@ -161,7 +161,7 @@ def _checked_fan(starts: date, months: int, log: LoggedHours, path: Path, notes:
     fan = fan_of(starts, months, log)
     if fan is None:
         weeks = np.isfinite(log.requests).sum() / WEEK
-        message = f"has {weeks:.1f} weeks of known hours, too few to try a forecast on and see how far it is off"
+        message = f"has {weeks:.1f} weeks of known hours, too few to test how accurate a forecast would be"
         notes.complain(path, message, "Give a longer log, or list scenarios")
     return fan
 
@@ -213,14 +213,17 @@ def _say(
         value = " / ".join(f"{w:.0%} {n}" for w, n in zip((0.3, 0.4, 0.3), NAMES, strict=True))
         notes.assume("scenarios.weights", value, "Swanson's rule for three percentiles of a forecast")
     if len(logged) > 1:
-        why = "workloads are taken to move together: the P10 of all logs come at once, and so do their P90"
-        notes.assume("scenarios", "P10, P50 and P90 of all logs at once", why)
+        why = (
+            "workloads are assumed to move together: all logs are at their P10 at the same time, and likewise at their "
+            "P90"
+        )
+        notes.assume("scenarios", "P10, P50 and P90 of all logs together", why)
     if len(logged) < len(spec.workloads):
         names = [w.name for w in spec.workloads if w.name not in logged]
-        notes.assume("scenarios", f"{', '.join(names)} as given", "no log says how far they may be off")
+        notes.assume("scenarios", f"{', '.join(names)} as given", "no log shows how uncertain they are")
     for name, log in logged.items():
         if log.first_hour is None:
-            why = "the log has no dates: its end is taken to be the start of the plan"
+            why = "the log has no dates: its end is assumed to be the start of the plan"
             notes.assume(f"workloads.{name}.forecast.csv", str(spec.starts), why)
         span = [f"x {each[name][0]:.3g} to {each[name][-1]:.3g}" for each in factors]
         value = "; ".join(f"{n} {each}" for n, each in zip(NAMES, span, strict=True))
@@ -301,7 +304,7 @@ class ScenarioReader:
         scale = float(changed.sum() / base.sum())
         if not np.allclose(changed, scale * base, rtol=1e-9, atol=1e-12 * scale * base.max()):
             path = ("workloads", k, "forecast", "hourly")
-            message = "changes at which hours requests come, not only how many"
+            message = "changes the hours at which requests come, not only their number"
             notes.complain(path, message, "Give the same numbers, all times one factor")
         return scale
 

@@ -353,7 +353,7 @@ def test_focus_gives_contracted_prices_and_a_history_of_spot(tmp_path: Path) -> 
     found = left_out(imported)
     assert found["price under a commitment, whose term a bill does not give"] == {"aws/p4d.24xlarge"}
     assert found["operating system other than Linux"] == {"aws/p5.48xlarge"}
-    assert found["billed in another currency than USD, without a --rate"] == {"aws/p5.48xlarge"}
+    assert found["billed in a currency other than USD, without a --rate"] == {"aws/p5.48xlarge"}
     assert len(imported.offers) == 3
 
 

@@ -13,18 +13,33 @@ from planner.catalog.entries import Model, shipped_catalog
 from planner.catalog.model_config.config import ModelConfig, NamedCounts, named_counts
 from planner.catalog.model_config.entry import make_entry
 from planner.io.errors import InputError
-from planner.performance.memory import kv_bytes, kv_copies, parameters, sight
+from planner.performance.memory import (
+    INDEX_FRAC,
+    attended_layers,
+    kv_bytes,
+    kv_copies,
+    kv_read_bytes,
+    parameters,
+    sight,
+    weight_bytes,
+)
 from tests.support.model_configs import (
     DEEPSEEK_V3,
+    DEEPSEEK_V4_FLASH,
+    DEEPSEEK_V4_PRO,
     DEEPSEEK_V32,
     GEMMA_4,
+    GLM_53_FLASH,
     GPT_OSS,
+    KIMI_K3,
     LLAMA_8B,
     MIMO,
+    MINIMAX_M3,
     MIXTRAL,
     NEMOTRON_NANO,
     PUBLISHED,
     QWEN3_NEXT,
+    QWEN_38,
     Config,
 )
 
@@ -50,10 +65,20 @@ def test_weights_are_within_two_percent_of_the_published_count(name: str) -> Non
     published = PUBLISHED[name]
     model = entry_of(published.config, name)
     assert model.parameters_b == pytest.approx(published.total_b, rel=0.02)
+    if published.active_b is None:
+        return
     # published active counts are rounded, and leave out the vocabulary or not
     vocabulary_b = model.vocab * model.hidden * (1 if model.tied_embeddings else 2) / 1e9
     slack = max(0.05 * published.active_b, 0.5)
     assert published.active_b - slack <= model.active_parameters_b <= published.active_b + vocabulary_b + slack
+
+
+def test_glm_53_flash_is_as_large_as_published_with_the_layer_that_drafts() -> None:
+    """320B, of which the layer for multi-token prediction has 288 experts and a shared one."""
+    model = entry_of(GLM_53_FLASH)
+    drafting_b = (288 + 1) * 3 * 4096 * 2048 / 1e9
+    assert model.parameters_b + drafting_b == pytest.approx(320, rel=0.005)
+    assert model.active_parameters_b == pytest.approx(18, abs=1)
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"])
@@ -75,6 +100,18 @@ KV_HELD = [
     (MIMO, lambda t: 9 * 4 * (192 + 128) * 2 * t + 39 * 8 * (192 + 128) * 2 * min(t, 128)),
     (QWEN3_NEXT, lambda t: 12 * 2 * 2 * 256 * 2 * t + 36 * 32 * 128 * 128 * 4),
     (NEMOTRON_NANO, lambda t: 6 * 2 * 2 * 128 * 2 * t + 23 * 64 * 64 * 128 * 4),
+    (
+        DEEPSEEK_V4_PRO,
+        lambda t: (30 * t / 4 + 31 * t / 128 + 61 * min(t, 128)) * 512 * 2 + 30 * t / 4 * 132,
+    ),
+    (
+        DEEPSEEK_V4_FLASH,
+        lambda t: (21 * t / 4 + 20 * t / 128 + 43 * min(t, 128)) * 512 * 2 + 21 * t / 4 * 132,
+    ),
+    (KIMI_K3, lambda t: 24 * (512 + 64) * 2 * t + 69 * 96 * 128 * 128 * 4),
+    (MINIMAX_M3, lambda t: 60 * 2 * 4 * 128 * 2 * t + 57 * 132 * t),
+    (GLM_53_FLASH, lambda t: 11 * (512 * 2 + 132 / 4) * t + 34 * 64 * 128 * 128 * 4),
+    (QWEN_38, lambda t: 23 * 2 * 4 * 256 * 2 * t + 69 * 128 * 128 * 128 * 4),
 ]
 
 
@@ -82,6 +119,63 @@ KV_HELD = [
 @pytest.mark.parametrize("tokens", [1, 100, 1000, 50_000])
 def test_a_request_holds_what_its_layers_keep(config: Config, held: Any, tokens: int) -> None:
     assert float(kv_bytes(entry_of(config), FP16, tokens)) == pytest.approx(held(tokens), rel=1e-12)
+
+
+def test_the_cache_of_deepseek_v4_is_as_large_as_was_published() -> None:
+    """9.62 GiB for 2^20 tokens (vLLM, 2026-04-24), with keys of the indexer in 16 bit; ours have 8 and a scale."""
+    million = 2**20
+    wider = 30 * million / 4 * (2 * 128 - 132)
+    held = float(kv_bytes(entry_of(DEEPSEEK_V4_PRO), FP16, million)) + wider
+    window = 61 * 128 * 512 * 2
+    assert (held - window) / 2**30 == pytest.approx(9.62, abs=0.005)
+
+
+READ = [
+    # (config, bytes that a decode step reads of one request, counted by hand from the shapes)
+    (
+        DEEPSEEK_V4_PRO,
+        lambda t: (61 * min(t, 128) + 30 * min(t, 4096) / 4 + 31 * t / 128) * 1024 + 30 * t / 4 * 132,
+    ),
+    (MINIMAX_M3, lambda t: 2 * 4 * 128 * 2 * (57 * min(t, 2048) + 3 * t) + 57 * 132 * t),
+    (GLM_53_FLASH, lambda t: 11 * (1024 * min(t, 2048) + 132 / 4 * t) + 2 * 34 * 64 * 128 * 128 * 4),
+    (KIMI_K3, lambda t: 24 * (512 + 64) * 2 * t + 2 * 69 * 96 * 128 * 128 * 4),
+]
+
+
+@pytest.mark.parametrize(("config", "read"), READ, ids=[str(config["model_type"]) for config, _ in READ])
+@pytest.mark.parametrize("tokens", [1, 100, 3000, 50_000])
+def test_a_decode_step_reads_what_attention_picks(config: Config, read: Any, tokens: int) -> None:
+    assert float(kv_read_bytes(entry_of(config), FP16, tokens, 1.0)) == pytest.approx(read(tokens), rel=1e-12)
+
+
+@pytest.mark.parametrize("tokens", [4096, 10_000, 1_000_000])
+def test_a_query_of_deepseek_v4_sees_single_tokens_and_entries(tokens: int) -> None:
+    seen = 61 * 128 + 30 * (1024 + INDEX_FRAC * tokens / 4) + 31 * tokens / 128
+    assert float(attended_layers(entry_of(DEEPSEEK_V4_PRO), tokens)) == pytest.approx(seen, rel=1e-12)
+
+
+def test_experts_in_four_bits_stand_beside_the_rest_in_eight() -> None:
+    model = entry_of(DEEPSEEK_V4_PRO)
+    assert (model.native_quantization, model.moe and model.moe.other_bits) == ("mxfp4", 8)
+    experts = 61 * 384 * 3 * 7168 * 3072
+    rest = model.parameters_b * 1e9 - experts - 2 * 129280 * 7168
+    stored = experts * 4.25 / 8 + rest + 2 * 129280 * 7168 * 2
+    mxfp4 = shipped_catalog().quantizations["mxfp4"]
+    assert weight_bytes(model, mxfp4) == pytest.approx(stored, rel=1e-4)
+
+
+@pytest.mark.parametrize("ratios", [[4, 128], [4, 64, 128] * 21, ["4"] * 62, 4])
+def test_ratios_of_a_compressed_cache_that_are_not_understood_are_refused(ratios: object) -> None:
+    assert "compress_ratios: expected 0, 4 or one larger number" in complaints(
+        DEEPSEEK_V4_PRO | {"compress_ratios": ratios}
+    )
+
+
+@pytest.mark.parametrize("lacking", ["mla", "sparse"])
+def test_an_entry_with_a_compressed_cache_says_what_its_entries_hold(lacking: str) -> None:
+    fields = entry_of(DEEPSEEK_V4_PRO).model_dump(exclude_none=True, exclude={lacking})
+    with pytest.raises(ValueError, match=f"needs '{lacking}'"):
+        Model.model_validate(fields)
 
 
 def test_routed_experts_are_those_of_the_layers_that_have_them() -> None:
@@ -157,7 +251,7 @@ def test_everything_that_is_open_is_asked_for_at_once() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"compress_ratios": [4, 128]}, "compress_ratios: a cache of compressed keys cannot be stated"),
+        ({"num_kv_shared_layers": 20}, "num_kv_shared_layers: layers that share a KV cache cannot be stated"),
         ({"num_hidden_layers": "many"}, "num_hidden_layers: expected a whole number, got 'many'"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers: expected a whole number from 1 to 10,000"),
         ({"layer_types": ["full_attention"] * 3}, "for each of the 32 layers, got 3 values"),

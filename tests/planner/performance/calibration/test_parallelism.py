@@ -97,10 +97,10 @@ def test_a_flag_counts_for_gpus_that_only_an_option_names(tmp_path: Path) -> Non
     [
         (
             {"data_parallel_size": 4},
-            "4 x attention and 1 x experts on 4 GPUs: plans know no such mix. Add enable_expert",
+            "4 x attention and 1 x experts on 4 GPUs: plans do not support this mix. Add enable_expert",
         ),
         ({"tp": 2, "data_parallel_size": 2, "enable_expert_parallel": True}, "2 x attention and 4 x experts on 4 GPUs"),
-        ({"tp": 2, "pp": 2}, "2 stages on 4 GPUs: plans know no such mix. Measure tensor"),
+        ({"tp": 2, "pp": 2}, "2 stages on 4 GPUs: plans do not support this mix. Measure tensor"),
         ({"tp": 4, "ep": 2}, "1 x attention and 2 x experts on 4 GPUs"),
         ({"tp": 4, "parallelism": "wide"}, "there is no parallelism 'wide'. Use tensor, expert or data"),
         ({"tp": 4, "enable_expert_parallel": "perhaps"}, "'enable_expert_parallel' must be true or false"),
@@ -115,10 +115,10 @@ def test_copies_of_a_dense_model_are_replicas(tmp_path: Path) -> None:
     run = json.loads((TESTS / "results" / "vllm_old.json").read_text()) | {"gpu": "h100", "quantization": "fp16"}
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run | {"tp": 1, "data_parallel_size": 4}))
-    assert "was measured on 4 replicas together: llama-3.1-8b is no mixture" in complaints_about([path])
+    assert "was measured on 4 replicas together: llama-3.1-8b is not a mixture" in complaints_about([path])
     assert "was measured on 4 replicas" in complaints_about([path], parallelism="tensor")
     path.write_text(json.dumps(run | {"tp": 2, "parallelism": "expert"}))
-    assert "llama-3.1-8b is no mixture of experts" in complaints_about([path])
+    assert "llama-3.1-8b is not a mixture of experts" in complaints_about([path])
 
 
 def test_columns_of_tables_say_it_too(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ POINT = MeasuredPoint(input_tokens=1000, output_tokens=200, concurrency=8, tpot_
 @pytest.mark.parametrize(
     ("model", "gpus", "words"),
     [
-        ("llama-3.1-8b", 2, "no mixture of experts"),
+        ("llama-3.1-8b", 2, "not a mixture of experts"),
         ("qwen3-30b-a3b", 1, "nothing to share"),
         ("mixtral-8x7b", 16, "split"),
     ],

@@ -157,7 +157,7 @@ def test_a_few_failures_are_let_pass() -> None:
 
 def test_tables_and_runs_are_not_mixed() -> None:
     rate = replace(RUN, concurrency=None, ttft_ms=Spread(), tpot_ms=Spread())
-    assert "gives a highest rate without latencies, beside runs that have them" in refusals([RUN, rate])[0]
+    assert "gives a highest rate without latencies, next to runs that have them" in refusals([RUN, rate])[0]
 
 
 def test_a_length_with_two_rates_is_refused() -> None:

@@ -135,14 +135,14 @@ def test_sentences() -> None:
     text = as_text(horizon_document(horizon), seconds=3.0)
     assert "sign now: 2 x " + OFFER in text
     assert "proved within 2.00% in 3.0 s" in text
-    assert "planning for all scenarios saves $1,234 over signing for low alone" in text
-    assert f"no plan has less than ${0.98 * horizon.counted_usd:,.0f}, this one ${horizon.counted_usd:,.0f}" in text
+    assert "planning for all scenarios saves $1,234 over committing for low alone" in text
+    assert f"proven lower bound ${0.98 * horizon.counted_usd:,.0f}; this plan ${horizon.counted_usd:,.0f}" in text
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"middle": MiddlePlan(scenario="low", counted_usd=None)}, "signing for low alone is not possible"),
+        ({"middle": MiddlePlan(scenario="low", counted_usd=None)}, "committing for low alone is not possible"),
         ({"long_terms_would_save_usd": 4321.0}, "would save $4,321 in it"),
         ({"long_terms_would_save_usd": 0.0}, "would save nothing here"),
         ({"commitments": ()}, "sign nothing now"),
@@ -186,8 +186,8 @@ def test_the_worst_case_is_named_wherever_it_was_minimized() -> None:
         assert f"{line}; expected: ${mean:,.0f}".lower() in told.lower()
         assert "2 scenarios, worst case minimized" in told
         assert "the worst case was minimized, not the expected cost: high" in told
-        assert "saves $1,234 in the worst case over signing for low alone" in told
-        assert "(worst case, high: cost, penalties and commitments as counted" in told
+        assert "saves $1,234 in the worst case over committing for low alone" in told
+        assert "(worst case, high: cost with penalties and commitments as counted" in told
     page = as_page(horizon_document(horizon))
     assert f"<title>growth: ${high.cost_usd:,.0f} in the worst case" in page
     assert "cost least in the worst case" in page and "cost least on average" not in page
@@ -204,8 +204,8 @@ def test_a_commitment_that_lapses_within_a_quarter_is_named_with_what_it_costs_t
     case = horizon.case.model_copy(update={"held": (held.model_copy(update={"last_day": date(2027, 2, 14)}),)})
     (note,) = tables.held(horizon.model_copy(update={"case": case})).notes
     assert note.startswith("1 x aws/g6e.xlarge@us-east-1 reserved-1y lapse on 2027-02-14, within 2027-01 to 2027-03")
-    assert "paid $1,369 there and not used" in note
-    assert note.endswith("planned from 2027-01-01 on, and needed from 2027-02-15 on")
+    assert "$1,369 is paid there for unused time" in note
+    assert note.endswith("planned from 2027-01-01 on, though needed only from 2027-02-15 on")
     assert tables.held(horizon).notes == ()
 
 
@@ -223,7 +223,7 @@ def test_what_is_refused_for_its_length_is_on_the_first_screen_of_every_report()
         quarters.append(q.model_copy(update={"plan": q.plan.model_copy(update={"workloads": told})}))
     refusing = horizon.model_copy(update={"quarters": tuple(quarters)})
     said = "every month: 2.00% of chat (1M to 3M requests longer than 8,192 tokens, by quarter and scenario)"
-    assert f"REFUSED {said}; figures are for the rest" in "\n".join(as_text(horizon_document(refusing)).split("\n")[:6])
+    assert f"REFUSED {said}; figures are for the rest" in "\n".join(as_text(horizon_document(refusing)).split("\n")[:7])
     assert said in as_page(horizon_document(refusing))
     assert said in as_markdown(horizon_document(refusing)).replace("\\", "")
 
@@ -235,5 +235,5 @@ def test_what_is_passed_on_for_its_length_names_where_it_goes() -> None:
     ]
     assert phrases.where_passed_on(some) == (
         "1.00% to 2.00% of chat (10k to 20k requests longer than 8,192 tokens, by quarter and scenario, "
-        "the most that its deployments admit) go to openai/gpt-4o"
+        "the most its deployments accept) go to openai/gpt-4o"
     )

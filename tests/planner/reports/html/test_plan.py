@@ -13,13 +13,14 @@ import pytest
 import planner
 from planner.explanations.records import Explanation, LeverValue, MarginalValue
 from planner.io.formatting import percent, tokens, usd, usd_small
-from planner.plan.plan import LeftOut, Plan, plan_from_json
+from planner.plan.plan import LeftOut, Plan
+from planner.plan.saved import plan_from_json
 from planner.plan.serve_commands import serve_commands
 from planner.plan.token_costs import token_costs
 from planner.plan.why_not import why_not
 from planner.reports.charts.hourly import Hours
-from planner.reports.html.notebook import fragment
-from planner.reports.html.plan import html_report
+from planner.reports.first_screen import CONCERNS_SHOWN
+from planner.reports.html import fragment, html_report
 from planner.reports.markup import CELL_LIMIT, Html, el, esc, words
 from planner.reports.phrases import sheds_much
 from planner.reports.tables.answers import to_sign, what_moves_it
@@ -82,19 +83,27 @@ def test_every_picture_and_table_is_there(name: str) -> None:
 
 
 def test_the_answer_is_at_the_top(plan: Plan) -> None:
-    text = "".join(Reader(html_report(plan)).text)
-    top = text.split("Fleet and demand", 2)[1]
+    """One figure, one sentence and what to mind, then the tables beside them; what explains them is further down."""
+    page = html_report(plan)
+    hero = page.split('<div class="answer">')[1].split("</div><figure")[0]
+    assert hero.count('class="big"') == 1
+    assert 1 <= hero.count("<p") <= 2 + CONCERNS_SHOWN
+    text = "".join(Reader(page).text)
+    top, money = text.split("Fleet and demand", 2)[1], text.split("Fleet and demand", 2)[2]
     costs = token_costs(plan)
     answered = sum(w.requests_per_month - w.shed_requests_per_month for w in plan.workloads)
     for said in (
-        usd(plan.cost_usd_per_month), f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
-        f"{usd_small(1e3 * plan.cost_usd_per_month / answered)} / 1,000 requests",
-        percent(plan.baseline.savings_frac), usd(plan.bound_usd_per_month), usd_small(costs.usd_per_1m_input or 0),
-        usd_small(costs.usd_per_1m_output or 0), tokens(0.16 * plan.tokens_per_month),
-        plan.pools[0].deployments[0].deployment.basis, "What to sign", "What could move it", "demand is 20% lower",
-        "What the same costs elsewhere", "4,321",
+        usd(plan.cost_usd_per_month), percent(plan.baseline.savings_frac), "What to sign", "What could change the cost",
+        "demand is 20% lower", "What the same costs elsewhere", "4,321",
     ):  # fmt: skip
         assert said in top.replace("Nothing to sign", "What to sign"), said
+    for said in (
+        f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens", usd_small(costs.usd_per_1m_input or 0),
+        f"{usd_small(1e3 * plan.cost_usd_per_month / answered)} / 1,000 requests", usd(plan.bound_usd_per_month),
+        usd_small(costs.usd_per_1m_output or 0), tokens(0.16 * plan.tokens_per_month),
+        plan.pools[0].deployments[0].deployment.basis,
+    ):  # fmt: skip
+        assert said in money, said
 
 
 def test_every_part_of_the_cost_is_signed_or_said_to_be_unsigned() -> None:
@@ -203,7 +212,7 @@ def test_what_the_catalog_marks_stale_is_named(plan: Plan) -> None:
     aged = offer.model_copy(update={"prices": offer.prices.model_copy(update={"on_demand": price})})
     case = plan.case.model_copy(update={"offers": plan.case.offers | {line.offer: aged}})
     old = plan.model_copy(update={"case": case})
-    said = f"stale prices, ask for today's before you sign: {line.offer} (of {line.price_date})"
+    said = f"stale prices; ask for today's before you sign: {line.offer} (of {line.price_date})"
     assert said in plan_text(old) and said not in plan_text(plan)
     assert said in "".join(Reader(html_report(old)).text)
     table = prices(old)
@@ -221,8 +230,8 @@ def test_what_was_not_studied_says_how_to(plan: Plan) -> None:
 
 def test_studies_say_what_they_found(plan: Plan) -> None:
     text = "".join(Reader(html_report(plan)).text)
-    assert f"The levers save {usd(8 * plan.cost_usd_per_month)} a month, 89% against the naive fleet" in text
-    assert "no fleet can do it" in text
+    assert f"The levers save {usd(8 * plan.cost_usd_per_month)} a month, 89% compared with the naive fleet" in text
+    assert "no fleet can meet the demand" in text
     assert "the API is cheaper from" in text
     assert "proved to lie between 0.144 and 0.176 times" in text
     assert "With API overflow, own GPUs are cheaper from" in text
@@ -235,15 +244,15 @@ def test_what_is_turned_away_and_what_was_interrupted_stand_out() -> None:
     notices = re.findall(r'<p class="notice"[^>]*>(.*?)</p>', page)
     assert len(notices) == 2
     assert notices[0].endswith("this plan is checked, but proved within 3.10% only.")
-    assert "Proved within 3.10%: no fleet" in page and "Not proved" not in page
+    assert "proved only within 3.10%" in page and "Not proved" not in page
     assert "SHED every month" in notices[1]
     assert "proved optimal" not in page
 
 
 def test_an_interrupted_plan_of_which_nothing_is_proved_says_so() -> None:
     page = html_report(lever_plan("shedding").model_copy(update={"status": "interrupted", "gap_frac": 1.0}))
-    assert "this plan is checked, but not proved near to the optimum." in page
-    assert "before it was proved how near it is to the optimum" in page and "within 100%" not in page
+    assert "this plan is checked, but not proved to be near the optimum." in page
+    assert "no useful bound had been proved yet" in page and "within 100%" not in page
 
 
 def test_an_explanation_is_shown(plan: Plan) -> None:
@@ -378,7 +387,7 @@ def test_report_shows_a_saved_explanation_of_this_plan_only(saved: Plan, fleetpl
     assert fleetplan("report", "plan.json", "--explanation", "why.json", "--out", "two.html").code == 0
     assert "no plan is possible" in Path("two.html").read_text(encoding="utf-8")
     other = json.dumps(told.as_json() | {"case_hash": "sha256:0"})
-    for text, said in ((other, "explains another plan"), ("{", "not an explanation")):
+    for text, said in ((other, "explains a different plan"), ("{", "not an explanation")):
         Path("bad.json").write_text(text, encoding="utf-8")
         ran = fleetplan("report", "plan.json", "--explanation", "bad.json")
         assert (ran.code, said in ran.err) == (2, True)
@@ -403,5 +412,5 @@ def test_a_tampered_plan_is_not_reported(saved: Plan, fleetplan: Command) -> Non
     dearer = saved.as_json() | {"cost_usd_per_month": saved.cost_usd_per_month + 1}
     Path("plan.json").write_text(json.dumps(dearer), encoding="utf-8")
     ran = fleetplan("report", "plan.json")
-    assert (ran.code, "not a plan that holds" in ran.err) == (2, True)
+    assert (ran.code, "this plan fails its check" in ran.err) == (2, True)
     assert not Path("plan.html").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner.io.formatting import usd
-from planner.reports.html.plan import html_report
+from planner.reports.html import html_report
 from tests.support.browser import (
     CHROMIUM,
     CUT_OFF,

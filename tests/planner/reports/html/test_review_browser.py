@@ -9,8 +9,8 @@ import pytest
 from planner.reports.page import as_page
 from planner.reports.review import review_document
 from planner.review.bills.records import BillReview
+from planner.review.quarter import review_fleet
 from planner.review.records import Review, TrendPoint
-from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 from tests.support.browser import (
     CHROMIUM,

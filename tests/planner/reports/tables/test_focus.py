@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.plan.plan import Plan, read_plan
+from planner.plan.plan import Plan
+from planner.plan.saved import read_plan
 from planner.reports.focus import COLUMNS, focus_csv
 from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
@@ -220,7 +221,10 @@ def test_the_command_asks_for_the_day(
         ),
         (("--format", "focus", "--starts", "9999-10-01"), "the quarter from 9999-10-01 on ends after the year 9999"),
         (("--format", "focus", "--starts", "soon"), "expected a day, got 'soon'. Write it as 2026-10-01"),
-        (("--format", "md", "--starts", "2026-10-01"), "is the first day of a budget. Add --format focus"),
+        (
+            ("--format", "md", "--starts", "2026-10-01"),
+            "sets the first day of a budget, which --format focus writes. Add --format focus",
+        ),
     ):
         ran = fleetplan("report", file, *given)
         assert ran.code == 2 and message in ran.err and not ran.out

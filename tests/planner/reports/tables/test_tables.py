@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from planner.plan.plan import Plan
 from planner.reports.csv import table_csv
 from planner.reports.document import Document, TablePart
-from planner.reports.html.plan import html_report
+from planner.reports.html import html_report
 from planner.reports.markdown import as_markdown, table_markdown
 from planner.reports.markup import table_html
 from planner.reports.page import as_page
@@ -120,7 +120,8 @@ def test_the_fleet_is_one_table() -> None:
         first = written.index(shown[0])
         assert written[first : first + len(shown)] == shown
         page = html_report(plan)
-        for row, line in zip(shown, plan_text(plan).split("\n\n")[1].splitlines()[1:], strict=False):
+        (lines,) = (part for part in plan_text(plan).split("\n\n") if part.startswith("  fleet "))
+        for row, line in zip(shown, lines.splitlines()[1:], strict=False):
             assert all(cell in line for cell in row)
             assert row[-2] in page
         assert len(table.view("csv").rows) == len(plan.fleet) < len(shown)

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.io.errors import InputError
-from planner.plan.plan import Plan, read_plan
+from planner.plan.plan import Plan
+from planner.plan.saved import read_plan
 from planner.reports.focus import focus_csv
 from planner.reports.tables.bill import other_services
 from planner.review.bills.bill import Bill, BillSpec, at_prices_of_bill, read_bill
@@ -71,7 +72,7 @@ def test_a_commitment_bought_and_used_counts_once(tmp_path: Path, plan: Plan) ->
     twice = bought | {"EffectiveCost": 500}
     bill = reviewed(tmp_path, plan, [twice, used])
     assert paid(bill) == {"reserved": 11.0}
-    assert "has an EffectiveCost beside the hours that amortize it" in bill.notes[-1]
+    assert "has an EffectiveCost in addition to the hours that amortize it" in bill.notes[-1]
 
 
 def test_a_purchase_that_nothing_amortizes_counts_itself(tmp_path: Path, plan: Plan) -> None:
@@ -220,7 +221,7 @@ def test_rows_that_two_files_have_count_once(tmp_path: Path, plan: Plan) -> None
     bill = reviewed(tmp_path, plan, rows[:2], rows[1:])
     assert paid(bill) == {"on-demand": 52.5}
     assert kinds(bill)["repeated"] == (17.5, 17.5)
-    assert "1 row found in several files alike: counted once" in bill.notes[-1]
+    assert "1 row repeated in several files, counted once" in bill.notes[-1]
     assert paid(reviewed(tmp_path, plan, [rows[0], rows[0]])) == {"on-demand": 35.0}  # one file may say it twice
 
 
@@ -412,7 +413,10 @@ def test_parquet_without_a_reader_of_it_says_what_to_install(
     ("more", "said"),
     [
         ("bill: nowhere.csv\n", "REVIEW.yaml:4:.*bill: 'nowhere.csv': there is no such file"),
-        ("bill: bill.csv\nbill_usd_per_month: 5\n", "REVIEW.yaml:5.*is given beside 'bill'. Keep one of the two"),
+        (
+            "bill: bill.csv\nbill_usd_per_month: 5\n",
+            "REVIEW.yaml:5.*is given in addition to 'bill'. Keep one of the two",
+        ),
         ("bill: [bill.csv, bill.csv]\n", "REVIEW.yaml:4.*'bill.csv' is named twice"),
         (
             "bill: {focus: bill.csv, skus: {A: aws/g6e.xlarg@us-east-1}}\n",

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.plan.plan import Plan, read_plan
+from planner.plan.plan import Plan
+from planner.plan.saved import read_plan
 from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview

@@ -15,7 +15,8 @@ from planner.catalog.importing.focus import instance_of
 from planner.catalog.importing.importing import import_prices
 from planner.catalog.importing.quotes import Rate
 from planner.io.errors import InputError
-from planner.plan.plan import Plan, read_plan
+from planner.plan.plan import Plan
+from planner.plan.saved import read_plan
 from planner.reports.markdown import as_markdown
 from planner.reports.page import as_page
 from planner.reports.review import review_document
@@ -25,7 +26,7 @@ from planner.review import bill_advice
 from planner.review.bills.bill import Bill, BillSpec, at_prices_of_bill, read_bill
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview
-from planner.review.review import Reviewed, review_fleet
+from planner.review.quarter import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from planner.review.savings_plans import with_savings_plans
 from tests.support.bill_data import Charge, as_focus, charge
@@ -213,7 +214,7 @@ def test_gpu_hours_of_no_machine_are_asked_about(tmp_path: Path, plan: Plan) -> 
     ]
     assert [x.service for x in bill.other_services] == ["Compute Engine"]
     (asked,) = (d.text for d in bill_advice.decisions_of(bill) if "GPU-hours" in d.text)
-    assert "96 GPU-hours of gcp/Nvidia L4 GPU@europe-west4: say of which machine type under bill: skus" in asked
+    assert "96 GPU-hours of gcp/Nvidia L4 GPU@europe-west4: name their machine type under bill: skus" in asked
 
 
 # -- fees on top ----------------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def test_a_bill_of_which_most_matches_nothing_is_refused(tmp_path: Path, plan: P
         read(tmp_path, plan, rows)
     assert [(d.line, d.where, d.message) for d in error.value.diagnostics] == [
         (3, "gcp/Nvidia L4 GPU@europe-west4",
-         "$71.00 of $145.66 match no offer: part of a machine, and nothing says of which type"),
+         "$71.00 of $145.66 match no offer: part of a machine of unknown type"),
         (4, "aws/p5.48xlarge@us-east-1", "$30.00 of $145.66 match no offer: not on the plan's menu"),
     ]  # fmt: skip
     skus = {"L4-GPU": "other", "p5.48xlarge": "other"}
@@ -292,7 +293,7 @@ def test_a_bill_of_which_most_matches_nothing_is_refused(tmp_path: Path, plan: P
     [
         ([hours(24, "44.66", "Compute")], "bill.csv:2: .* match no offer: no column says"),
         ([charge(DAY, EffectiveCost=5, ServiceName="Queues", ServiceCategory="Integration")],
-         "bill.csv: no charge is of an instance or API of the plan; it has 'Queues'. Check that it is the right bill"),
+         "bill.csv: no charge is for an instance or API of the plan; it has 'Queues'. Check that it is the right bill"),
         ([hours(24, "44.66", BillingCurrency="EUR")], "but in EUR. Give a rate of the period, rates: {EUR: {usd"),
     ],
 )  # fmt: skip
@@ -416,7 +417,7 @@ def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> No
     listed = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2027-06-30}}]\n"
     found = review_of(tmp_path, days_of(COVERED), listed)
     assert bought(found) == [("keep", "reserved-1y", 4)]
-    assert "listed as held already: not counted again" in as_text(review_document(found.review))
+    assert "too small to count, or already listed as held" in as_text(review_document(found.review))
     # The next review takes the savings plan from its own bill, not from the plan of this one.
     found = review_of(tmp_path, days_of(COVERED))
     inputs = read_review(review_file(tmp_path, days_of([hours(140, "260.54")]), ""))

@@ -1,0 +1,1 @@
+"""Programs that exported folders bring along; they run beside the fleet and import nothing of fleetplan."""

@@ -1,0 +1,39 @@
+"""Concerns about a plan: what somebody with experience would ask before it is signed, ranked by the money at stake.
+
+A rule is a function of a plan that yields concerns; it reads what the plan records and plans nothing.
+"""
+
+from __future__ import annotations
+
+from planner.judgement.assumptions import assumptions_that_bind
+from planner.judgement.capacity import scarce_by_the_hour
+from planner.judgement.complications import small_part
+from planner.judgement.concern import Concern as Concern
+from planner.judgement.concern import Rule
+from planner.judgement.quality import unproven_quality
+from planner.judgement.sellers import cheaper_elsewhere
+from planner.judgement.service import context_exceeded, late_prompts, missed_promise, one_machine
+from planner.judgement.signing import guessed_price, not_served, short_log, signed_unproven
+from planner.judgement.tiers import accepted_guesses, smaller_model
+from planner.plan.plan import Plan
+
+RULES: tuple[Rule, ...] = (
+    *(
+        guessed_price,
+        not_served,
+        short_log,
+        signed_unproven,
+        missed_promise,
+        late_prompts,
+        context_exceeded,
+        one_machine,
+    ),
+    *(assumptions_that_bind, cheaper_elsewhere, scarce_by_the_hour, smaller_model, accepted_guesses),
+    *(unproven_quality, small_part),
+)
+
+
+def concerns_of(plan: Plan) -> tuple[Concern, ...]:
+    """Every concern about a plan, the one that most money rests on first."""
+    found = [concern for rule in RULES for concern in rule(plan)]
+    return tuple(sorted(found, key=lambda c: (not c.stops_signing, -c.usd_per_month, c.key)))

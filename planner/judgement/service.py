@@ -1,0 +1,125 @@
+"""Whether a plan serves what it is asked to serve: promises, lengths and machines that may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from planner.io.formatting import percent
+from planner.judgement.concern import Concern
+from planner.plan.late_lengths import late_answers, late_lengths
+from planner.plan.plan import Plan, PoolPlan
+from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
+
+OVERLOOKED_FRAC = 0.001
+"""of a workload's requests: fewer than that are no concern"""
+LATE_FRAC = 0.01
+"""the same, where lengths are routed apart and nothing is faster with these"""
+ASKED = 2
+"""replicas, so that the failure of one machine is no outage"""
+
+
+def missed_promise(plan: Plan) -> Iterator[Concern]:
+    """Promises that were missed when the plan was served, or that a careful estimate does not keep."""
+    costs = {w.name: w.cost_usd_per_month for w in plan.workloads}
+    if plan.verified is not None and not plan.verified.kept:
+        missed = {name.partition(":")[0] for name in plan.verified.missed}
+        yield Concern(
+            key="missed-promise",
+            usd_per_month=sum(costs[name] for name in missed),
+            sentence=f"when served, the plan misses {', '.join(plan.verified.missed)}",
+            remedy="relax the objective, or plan again with --verify",
+        )
+    if plan.verified is None and plan.sampled is not None and plan.sampled.missed:
+        missed = {name.partition(":")[0] for name in plan.sampled.missed}
+        yield Concern(
+            key="missed-promise",
+            usd_per_month=sum(costs[name] for name in missed),
+            sentence=f"in a sample of the busiest hours, {', '.join(plan.sampled.missed)}",
+            remedy=(
+                "'fleetplan verify PLAN.json' serves more hours, and 'plan --verify' adds replicas where promises are "
+                "missed"
+            ),
+        )
+        return
+    for slow in late_answers(plan):
+        share, promised = percent(slow.share_frac, 1), f"{slow.percentile:.0%}"
+        yield Concern(
+            key="missed-promise",
+            usd_per_month=sum(costs[name] for name in slow.workloads),
+            sentence=f"{', '.join(slow.workloads)}: by a cautious estimate, only about {share} of the answers keep the "
+            f"TPOT of {1e3 * slow.target_s:g} ms{_if_assumed(plan, slow.workloads, 'tpot')} in the busiest hour "
+            f"({promised} promised)",
+            remedy="'fleetplan verify' serves the plan, and 'plan --verify' adds replicas where promises are missed",
+        )
+
+
+def _if_assumed(plan: Plan, workloads: Sequence[str], objective: str) -> str:
+    """That nobody gave an objective, where that is so of one of these workloads."""
+    keys = {f"workloads.{name}.slo.{objective}_p95" for name in workloads}
+    return " (assumed)" if any(a.key in keys for a in plan.assumptions) else ""
+
+
+def late_prompts(plan: Plan) -> Iterator[Concern]:
+    """Prompts so long that they get their first token late even alone, and more of them than the objective leaves."""
+    costs = {w.name: w.cost_usd_per_month for w in plan.workloads}
+    for late in late_lengths(plan):
+        if late.share_frac > (LATE_FRAC if late.apart else 1 - late.percentile):
+            yield Concern(
+                key="late-prompts",
+                usd_per_month=late.share_frac * costs[late.workload],
+                sentence=f"{late.workload}: prompts of about {late.input_tokens:,.0f} tokens or more "
+                f"({percent(late.share_frac, 1)} of its requests) wait {late.ttft_s:.1f} s or longer for their first "
+                f"token, against a target of {late.target_s:g} s{_if_assumed(plan, (late.workload,), 'ttft')}",
+                remedy="move them to a workload of their own with a longer TTFT",
+            )
+
+
+def context_exceeded(plan: Plan) -> Iterator[Concern]:
+    """Requests that are longer than what serves them holds: refused, shed, or passed on to an API."""
+    costs = {w.name: w.cost_usd_per_month for w in plan.workloads}
+    for r in refused_requests(plan):
+        if r.share_frac >= OVERLOOKED_FRAC:
+            yield _too_long(r, costs[r.workload], "are REFUSED")
+    for r in passed_on_requests(plan):
+        if r.share_frac >= OVERLOOKED_FRAC:
+            yield _too_long(r, costs[r.workload], f"go to {r.to}" if r.to else "are SHED")
+
+
+def _too_long(r: TooLong, usd_per_month: float, fate: str) -> Concern:
+    return Concern(
+        key="context-exceeded",
+        usd_per_month=r.share_frac * usd_per_month,
+        sentence=f"{percent(r.share_frac, 2)} of {r.workload} (requests longer than {r.tokens:,} tokens) {fate} every "
+        "month",
+        remedy=(
+            "list a model with a longer context, or set tokens: {longest: ...} to the longest request that you want to "
+            "accept"
+        ),
+    )
+
+
+def one_machine(plan: Plan) -> Iterator[Concern]:
+    """Hours in which all replicas of a pool stand on one machine though two replicas or more were asked for."""
+    assumed = any(a.key == "policy.min_replicas" for a in plan.assumptions)
+    if assumed or plan.case.limits.min_replicas < ASKED:
+        return  # nobody asked for two: the default spreads them, and one machine is the word of the file
+    costs = {w.name: w.cost_usd_per_month for w in plan.workloads}
+    months = plan.slots[-1].month + 1
+    for pool in plan.pools:
+        alone = [slot for t, slot in enumerate(plan.slots) if _stands_on_one(plan, pool, t)]
+        if alone:
+            hours = sum(slot.hours_per_month for slot in alone) / months
+            yield Concern(
+                key="one-machine",
+                usd_per_month=sum(costs[name] for name in pool.workloads),
+                sentence=f"{', '.join(pool.workloads)}: all replicas run on one machine in {hours:,.0f} hours a month, "
+                f"though the plan keeps at least {plan.case.limits.min_replicas} replicas",
+                remedy="remove 'spread: false', so that they run on two",
+            )
+
+
+def _stands_on_one(plan: Plan, pool: PoolPlan, t: int) -> bool:
+    """Whether a pool has replicas in a slot, and one instance runs of what they may stand on."""
+    offers = {d.deployment.offer for d in pool.deployments if d.replicas_by_slot[t]}
+    machines = sum(line.instances_by_slot[t] for line in plan.fleet if line.offer in offers)
+    return bool(offers) and machines == 1

@@ -1,0 +1,49 @@
+"""What a plan asks to be signed, over whole terms, and what of that rests on a price that nobody has quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.case.case import Case
+from planner.catalog.entries import TERM_MONTHS, is_of_unknown_day
+from planner.plan.plan import Commitment, FleetLine, Plan
+from problems.constants import HOURS_PER_MONTH
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Instances of an offer that are to be signed for."""
+
+    commitment: Commitment
+    line: FleetLine
+    whole_term_usd: float
+    doubt: str
+    """why its price is no quote: assumed, stale or of unknown date; nothing where it is as good as one"""
+
+
+def to_be_signed(plan: Plan) -> Iterator[Signature]:
+    """Every commitment of a plan."""
+    lines = {(line.offer, line.purchase): line for line in plan.fleet}
+    for c in plan.commitments:
+        line = lines[c.offer, c.term]
+        whole = c.instances * line.usd_per_h * HOURS_PER_MONTH * TERM_MONTHS[c.term]
+        yield Signature(c, line, whole, price_doubt(plan.case, c.offer, c.term))
+
+
+def signed_on_no_quote(plan: Plan) -> tuple[Signature, ...]:
+    """What would be signed at prices that are assumed (among them those borrowed from another vendor), stale, or of
+    unknown date."""
+    return tuple(s for s in to_be_signed(plan) if s.doubt)
+
+
+def price_doubt(case: Case, offer: str, purchase: str) -> str:
+    """Why a price is no quote: assumed, stale or of unknown date; nothing where it is as good as one."""
+    price = case.offers[offer].prices.by_way().get(purchase)
+    if price is None:
+        return ""
+    if price.assumption:
+        return "assumed"
+    if is_of_unknown_day(price.date):
+        return "of unknown date"
+    return "stale" if price.is_stale else ""
