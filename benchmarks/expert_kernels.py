@@ -5,7 +5,7 @@
 What each of n GPUs has to do in a step of so many tokens: a slice of every expert that somebody chose (tensor
 parallel), or whole experts, of which every GPU has its share and the busiest decides (expert parallel). Experts are
 chosen with exponentially distributed popularity, the best of twelve tilings counts, and only the ratios are used: they
-are what planner/performance/latency.py takes from here (docs/performance.md).
+are what planner/performance/latency.py takes from here (docs/evidence/performance.md).
 """
 
 from __future__ import annotations

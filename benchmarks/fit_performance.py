@@ -6,7 +6,7 @@ Robust least squares on log(predicted / measured), every constant held to a prio
 weigh less the more their group (model, GPU, engine) has. Without --refit-all the constants of dense models on GPUs
 before Blackwell stay as they are in planner/data; the scores of left-out groups always refit everything, from the
 priors. The rows that are scored stand in scored_rows.txt (hashes), fixed before the fit; --write refreshes
-planner/data/efficiency.yaml and engines.yaml and the score table of docs/performance.md. Nothing here is random.
+planner/data/efficiency.yaml and engines.yaml and the score table of docs/evidence/performance.md. Nothing is random.
 """
 
 from __future__ import annotations

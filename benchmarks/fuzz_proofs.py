@@ -2,7 +2,7 @@
 
     python benchmarks/fuzz_proofs.py --cases 300 --seed 1
     python benchmarks/fuzz_proofs.py --only shares --cases 40 --seed 7
-    python benchmarks/fuzz_proofs.py --cases 300 --markdown docs/reliability.md
+    python benchmarks/fuzz_proofs.py --cases 300 --markdown docs/evidence/reliability.md
 
 Random tiny fleets (tests/oracle/large_cases.py), as many of each class, whose optimum is found by trying every count
 with arithmetic of its own (tests/oracle/exhaustive.py). Each is searched with CBC or HiGHS to a gap of zero and once

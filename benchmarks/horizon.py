@@ -6,7 +6,7 @@ python benchmarks/horizon.py --workloads 3 --quarters 2 --scenarios 2 --time-lim
 Demand steps up with each quarter by what makes 20%, 50% or 80% in the year. What is timed is the plan alone, without
 what it is compared with afterwards. Seconds of all cores are those to compare on a machine with other work: blocks are
 searched in processes of their own. 5 workloads over 4 quarters and 3 scenarios end at a gap of 2.9% in 806 of them,
-504 by the clock (docs/formulation.md, Measured).
+504 by the clock (docs/evidence/formulation.md, Measured).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write fitted constants as planner/data/efficiency.yaml and engines.yaml, and the scores into docs/performance.md."""
+"""Write fitted constants as planner/data/efficiency.yaml and engines.yaml, scores into docs/evidence/performance.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from planner.performance.machine import Machine
 from planner.performance.measurements import MachineKey, Point
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA, PAGE = ROOT / "planner" / "data", ROOT / "docs" / "performance.md"
+DATA, PAGE = ROOT / "planner" / "data", ROOT / "docs" / "evidence" / "performance.md"
 BEGIN, END = "<!-- scores: begin -->", "<!-- scores: end -->"
 EFFICIENCY_HEAD = """\
 # How much of a datasheet figure kernels reach, and their latencies. Written by benchmarks/fit_performance.py.

@@ -4,7 +4,7 @@ import planner
 plan = planner.plan_fleet("demand.yaml")
 plan.frame("fleet")
 
-docs/python.md has every public name.
+docs/guides/python.md has every public name.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tests.refresh import (
 from tests.support.places import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_first_two_bash_blocks_are_the_two_commands() -> None:
@@ -85,8 +85,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_index_lists_every_page() -> None:
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    assert [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "README.md" and f"({p.name})" not in index] == []
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    pages = [p.relative_to(docs).as_posix() for p in sorted(docs.rglob("*.md"))]
+    assert [page for page in pages if page != "README.md" and f"({page})" not in index] == []
 
 
 def test_the_architecture_names_every_room() -> None:
@@ -101,7 +103,7 @@ def test_the_architecture_names_every_room() -> None:
 def test_the_docs_list_every_constraint_family() -> None:
     from problems.fleet import FAMILIES
 
-    text = (ROOT / "docs" / "formulation.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "evidence" / "formulation.md").read_text(encoding="utf-8")
     assert [f.__name__ for f in FAMILIES if f"`{f.__name__}`" not in text] == []
 
 
@@ -113,6 +115,6 @@ def test_ways_to_share_experts_that_are_on_by_default_are_those_the_readme_names
 
 
 def test_the_longest_request_of_a_serve_command_is_described_as_what_it_is() -> None:
-    rows = (ROOT / "docs" / "outputs.md").read_text(encoding="utf-8").splitlines()
+    rows = (ROOT / "docs" / "reference" / "outputs.md").read_text(encoding="utf-8").splitlines()
     (row,) = [row for row in rows if row.startswith("| `--max-model-len`")]
     assert "the model's context, or what of it fits" in row

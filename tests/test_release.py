@@ -43,7 +43,7 @@ def test_the_changelog_begins_with_the_version_of_the_package() -> None:
 
 
 def test_the_page_about_formats_has_every_format() -> None:
-    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
     sources = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "planner").rglob("*.py"))]
     formats = {found for source in sources for found in re.findall(r'"(fleetplan-[a-z-]+/\d+)"', source)}
     assert len(formats) >= 10

@@ -2,7 +2,7 @@
 
     python benchmarks/attack --quick
     python benchmarks/attack --only fuzz --seed 7
-    python benchmarks/attack --markdown docs/reliability.md
+    python benchmarks/attack --markdown docs/evidence/reliability.md
 
 Random cases are planned in ways that must agree, proofs are held against brute force, files are spoiled, runs are
 killed, limited and put on odd machines. The checks are the script's own; exit code 1 if anything failed. With
@@ -40,8 +40,8 @@ CLASSES = {
 HEAD = """\
 # Reliability
 
-What `python benchmarks/attack --markdown docs/reliability.md` tried, and what came of it. It shares no check with
-fleetplan unless a line says so: costs are added up again by hand from the saved plan, proofs are held against brute
+What `python benchmarks/attack --markdown docs/evidence/reliability.md` tried, and what came of it. It shares no check
+with fleetplan unless a line says so: costs are added up again by hand from the saved plan, proofs are held against brute
 force, and processes, files and exit codes are looked at from outside. `--quick` tries a tenth of it, `--only CLASS` one
 class ({classes}). A failure stays in the table until a later run
 of its class passes.

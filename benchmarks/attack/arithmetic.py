@@ -220,7 +220,7 @@ def _request_usd(tiers: list[dict[str, Any]], w: dict[str, Any], b: dict[str, An
 
 
 def _most_load(d: dict[str, Any], n: int, scv: float) -> float:
-    """The mean load of each of n replicas behind their router that TTFT allows (docs/verification.md)."""
+    """The mean load of each of n replicas behind their router that TTFT allows (docs/evidence/verification.md)."""
     lone, routing = d["most_load_frac"], d["routing"]
     if routing is None or lone >= 1 or not n:
         return lone

@@ -100,7 +100,7 @@ class FleetLine(Strict):
 
 
 class RoutingRecord(Strict):
-    """How the load that each of n replicas may carry grows with n behind one router (docs/verification.md)."""
+    """How the load that each of n replicas may carry grows with n behind one router (docs/evidence/verification.md)."""
 
     exponent: float
     """0 where the router does not look at requests in flight"""

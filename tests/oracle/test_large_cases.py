@@ -105,7 +105,7 @@ def _without_quotas(name: str, seed: int) -> float:
 
 
 def test_the_page_of_reliability_has_every_class() -> None:
-    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "reliability.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- proofs: begin -->\n(.*?)<!-- proofs: end -->", page, re.DOTALL)
     rows = {
         cells[1]: cells

@@ -1,4 +1,4 @@
-"""Rules of thumb about the cost of serving, each put to the test: the rows of docs/rules-of-thumb.md.
+"""Rules of thumb about the cost of serving, each put to the test: the rows of docs/evidence/rules-of-thumb.md.
 
 Figures and verdicts are worked out here, by planning; the page is written with `python tests/refresh.py`.
 """
@@ -25,7 +25,7 @@ from tests.support.economics import groups_needed, tokens_per_month, usd_per_1m_
 from tests.support.places import ROOT
 from tests.support.shared_plans import example_plan
 
-PAGE = ROOT / "docs" / "rules-of-thumb.md"
+PAGE = ROOT / "docs" / "evidence" / "rules-of-thumb.md"
 ARTICLE_USD_PER_H = {"h100": 4.50, "a100-80gb": 2.21, "a10g": 1.01, "l4": 0.54, "t4": 0.38}
 TABLE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -176,8 +176,8 @@ def spot_prices() -> Iterator[Rule]:
 
 
 def levers() -> Iterator[Rule]:
-    """Figures that docs/levers.md has; its own tests plan them."""
-    text = (ROOT / "docs" / "levers.md").read_text(encoding="utf-8")
+    """Figures that docs/guides/levers.md has; its own tests plan them."""
+    text = (ROOT / "docs" / "guides" / "levers.md").read_text(encoding="utf-8")
 
     def saves(lever: str) -> tuple[str, str, str]:
         row = re.search(rf"^\| {lever} \|.*\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)

@@ -89,7 +89,7 @@ class MenuSpec(Strict):
     parallelism: tuple[Parallelism, ...] | None = Field(default=None, min_length=1)
     """How the GPUs of a replica may share a mixture of experts: tensor (a slice of every layer on each), expert (whole
     experts), data (whole experts, and all of attention on each GPU for its own requests). By default tensor: what the
-    others gain is uncertain (docs/performance.md), so measure before you count on them."""
+    others gain is uncertain (docs/evidence/performance.md), so measure before you count on them."""
     max_deployments: PositiveWhole = 2
     """The most deployments that may serve one workload together, each for the lengths it serves best."""
     caching: tuple[CacheKind, ...] | None = None
@@ -449,7 +449,7 @@ class DemandFile(Strict):
     policy: PolicySpec = PolicySpec()
     availability: dict[str, WholeNumber] | Literal["typical"] = Field(default={}, examples=[{"aws/p5en.48xlarge": 4}])
     """Most instances that can be had at a time besides those that are there: by name, as your provider told you, or
-    typical for what can usually be had of large boxes of scarce GPUs (docs/defaults.md)."""
+    typical for what can usually be had of large boxes of scarce GPUs (docs/guides/defaults.md)."""
     decide: tuple[Literal["models", "baseline"], ...] = ()
     """What was guessed when the file was written from a log: nothing is planned before you check it and remove this."""
     time_zone: str | None = Field(default=None, examples=["Europe/Berlin"])

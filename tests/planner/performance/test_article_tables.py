@@ -1,4 +1,4 @@
-"""The articles' throughput tables beside ours: docs/performance.md says what the model says."""
+"""The articles' throughput tables beside ours: docs/evidence/performance.md says what the model says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planner.performance.closed_loop import closed_loop
 from planner.performance.machine_by_name import machine_for
 from tests.support.places import ROOT
 
-DOCS = ROOT / "docs" / "performance.md"
+DOCS = ROOT / "docs" / "evidence" / "performance.md"
 ROWS = [
     ("Llama-2 7B FP16, H100", "llama-2-7b", "fp16", "h100", 1, 256),
     ("Llama-2 7B FP16, A100 80GB", "llama-2-7b", "fp16", "a100-80gb", 1, 256),

@@ -1,4 +1,4 @@
-"""docs/rules-of-thumb.md says what the tool plans."""
+"""docs/evidence/rules-of-thumb.md says what the tool plans."""
 
 from __future__ import annotations
 

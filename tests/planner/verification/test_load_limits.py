@@ -64,7 +64,7 @@ def test_prompts_that_are_late_by_themselves_leave_less_load_to_the_others(hurri
 
 
 @pytest.mark.xfail(
-    strict=True, reason="94.2 to 94.5% are in time: docs/verification.md lists it among what is not safe yet"
+    strict=True, reason="94.2 to 94.5% are in time: docs/evidence/verification.md lists it among what is not safe yet"
 )
 def test_a_lone_replica_keeps_ttft_where_some_prompts_are_late_by_themselves(hurried: tuple[Replica, float]) -> None:
     assert in_time(hurried[0], 1, hurried[1]) > 0.95
