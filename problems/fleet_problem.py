@@ -19,6 +19,7 @@ from problems.recipes.singles import recipes_of
 from problems.recipes.vendors import NO_VENDORS, Vendor, Vendors
 from problems.recipes.waiting_line import WaitingLine
 from problems.rounding_up import Rounded, RoundedSlots
+from problems.standing_apart import Apart, ApartSlots
 
 SERVINGS_SIDE_BY_SIDE = 3_000_000
 """servings of all recipes up to which those of the same workloads are kept side by side"""
@@ -100,9 +101,10 @@ class FleetProblem:
     """a program whose boxes are rounded up afterwards: parts of boxes may be bought, and half a box more is charged"""
     own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
     """(in-use or firm, workload, offer, slot) for which it is said that a workload's own boxes are whole"""
-    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond | Apart] = field(default_factory=dict)
     """(both, offer, slot, number) -> what whole boxes say of several workloads, in use and firm;
-    (in-use or firm, offer, slot, number) -> what they say of boxes beyond commitments"""
+    (in-use or firm, offer, slot, number) -> what they say of boxes beyond commitments;
+    (apart in-use or apart firm, offer, slot, number) -> what replicas that stand apart say of two workloads"""
 
     @property
     def limited(self) -> bool:
@@ -168,7 +170,7 @@ class FleetProblem:
         return on
 
     @cached_property
-    def rounded_slots(self) -> dict[tuple[str, str, int], RoundedSlots | BeyondSlots]:
+    def rounded_slots(self) -> dict[tuple[str, str, int], RoundedSlots | BeyondSlots | ApartSlots]:
         """by kind, offer and number"""
         together: dict[tuple[str, str, int], list[Any]] = {}
         for (kind, g, _, number), cut in self.rounded.items():
@@ -238,7 +240,7 @@ class FleetProblem:
         return replace(self, own_boxes=self.own_boxes | rows)
 
     def with_whole_boxes(
-        self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]
+        self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond | Apart]
     ) -> FleetProblem:
         """The fleet with more rows that say which boxes are whole."""
         return replace(self, own_boxes=self.own_boxes.union(own), rounded={**self.rounded, **rounded})

@@ -26,6 +26,7 @@ from problems.recipes.pools import Deployment
 from problems.recipes.recipe import Deferral, Recipe
 from problems.recipes.vendors import Vendor
 from problems.rounding_up import BOTH, RoundedSlots
+from problems.standing_apart import APART, ApartSlots
 from problems.vendors.spend import api_usd_per_h
 
 
@@ -49,6 +50,8 @@ class Prices:
     """a box beyond commitments, by in-use or firm and offer [slot]"""
     rounded_usd: dict[str, RoundedSlots] = field(default_factory=dict)
     """boxes that are rounded up, by offer"""
+    apart_usd: dict[str, list[tuple[ApartSlots, np.ndarray]]] = field(default_factory=dict)
+    """boxes of replicas that stand apart, by offer [slot]"""
     fit_usd: dict[tuple[str, str, int], np.ndarray] = field(default_factory=dict)
     """on top of a GPU in use, or a firm one, in a replica of some size or larger: by kind, offer and size [slot]"""
     vendor_usd: dict[tuple[str, Vendor], float] = field(default_factory=dict)
@@ -62,7 +65,7 @@ class Prices:
     @property
     def know_boxes(self) -> bool:
         """Whether GPUs cost more than one by one."""
-        return bool(self.box_usd or self.beyond_usd or self.rounded_usd)
+        return bool(self.box_usd or self.beyond_usd or self.rounded_usd or self.apart_usd)
 
     def usd_factor_of(self, api: str | None) -> np.ndarray:
         """How much a dollar of an API's bill weighs [slot]."""
@@ -114,14 +117,31 @@ class Prices:
         usd = np.zeros(np.broadcast_shapes(slot.shape, gpus.shape))
         for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
             usd = usd + self.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[slot] * used
+        apart = self._usd_apart(d.offer, workloads, d.gpus_per_replica, slot, replicas, firm)
         if not shared:
-            return usd + self.usd_of_use(offer, workloads, slot, gpus, firm_gpus)
+            return usd + apart + self.usd_of_use(offer, workloads, slot, gpus, firm_gpus)
+        usd = usd + apart / 2  # of two deployments the larger counts
         for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
             for w in workloads:
                 if (kind, w, d.offer) in self.box_usd:
                     usd = usd + self.box_usd[kind, w, d.offer][slot] * used / offer.box
         if d.offer in self.rounded_usd:
             usd = usd + self.rounded_usd[d.offer].at_least(workloads, slot, gpus, firm_gpus)
+        return usd
+
+    def _usd_apart(
+        self,
+        g: str,
+        workloads: tuple[str, ...],
+        size: int,
+        slot: np.ndarray,
+        replicas: np.ndarray,
+        firm: np.ndarray,
+    ) -> np.ndarray | float:
+        """What replicas of a deployment cost where they stand apart."""
+        usd: np.ndarray | float = 0.0
+        for cuts, each in self.apart_usd.get(g, ()):
+            usd = usd + each[slot] * cuts.of_replicas(workloads, size, slot, replicas if cuts.of == "in-use" else firm)
         return usd
 
     def usd_of_use(
@@ -176,9 +196,13 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     for (kind, g, number), usd in rounded.items():
         by_offer.setdefault((kind, g), []).append((fleet.rounded_slots[kind, g, number], usd))
     together = {g: RoundedSlots.priced(cuts) for (kind, g), cuts in by_offer.items() if kind == BOTH}
-    beyond = {key: cuts for key, cuts in by_offer.items() if key[0] != BOTH}
+    beyond = {key: cuts for key, cuts in by_offer.items() if key[0] in ("in-use", "firm")}
+    apart: dict[str, list[tuple[ApartSlots, np.ndarray]]] = {}
+    for (kind, g), cuts in by_offer.items():
+        if kind.startswith(APART):
+            apart.setdefault(g, []).extend(cuts)
     bills = _factors_of_bills(fleet, caps)
-    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, vendors, bills, in_dollars)
+    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, in_dollars)
 
 
 def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> dict[str, np.ndarray]:
@@ -205,6 +229,8 @@ def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.nd
     for g in recipe.offers if prices.know_boxes else ():
         gpus, firm_gpus = recipe.gpus_on(g), recipe.firm_gpus_on(g)
         value = value + prices.usd_of_use(fleet.offers[g], recipe.workloads, t, gpus, firm_gpus)
+        for cuts, usd in prices.apart_usd.get(g, ()):
+            value = value + usd[t] * cuts.use(recipe)
     return value
 
 

@@ -17,6 +17,7 @@ from problems.fleet_variables import Variables
 from problems.model import Row
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
+from problems.standing_apart import Apart
 
 
 def own_boxes_are_whole(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -59,6 +60,7 @@ def boxes_are_rounded_up(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     for chosen g, t, with weights f and steps in GPUs in use and firm ones as in problems/rounding_up.py. Where
     commitments are decided, steps may count boxes beyond them, in use or firm (problems/beyond_commitments.py): no more
     than so many leave the rest to what is bought by the hour, and no fewer are bought in any case.
+    Replicas of two workloads that stand apart count by their sizes (problems/standing_apart.py).
     """
     for (kind, g, number), cuts in fleet.rounded_slots.items():
         if g not in fleet.recipes_on:
@@ -78,12 +80,14 @@ def boxes_are_rounded_up(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
                 yield Row(("rounded", kind, g, t, number), counted + list(row.items()), ">=", cut.rhs)
 
 
-def _counted(fleet: FleetProblem, v: Variables, cut: Rounded | Beyond) -> list[tuple[int, float]]:
+def _counted(fleet: FleetProblem, v: Variables, cut: Rounded | Beyond | Apart) -> list[tuple[int, float]]:
     """The instances that such a row counts, and how much."""
     g, t = cut.offer, cut.slot
     if isinstance(cut, Rounded):
         spot = [(v.spot[g, t], 1 - cut.firm_frac)] if (g, t) in v.spot and cut.firm_frac < 1 else []
         return [(c, 1.0) for c in v.firm(fleet, g, t)] + spot
+    if isinstance(cut, Apart):
+        return [(c, 1.0) for c in (v.bought if cut.of == "in-use" else v.firm)(fleet, g, t)]
     counted = v.bought(fleet, g, t) if cut.kind == "in-use" else v.firm(fleet, g, t)
     return [(c, 1.0) for c in counted if not (cut.by_hour and c in v.held(fleet, g))]
 

@@ -11,12 +11,13 @@ from itertools import count
 
 import numpy as np
 
-from problems.beyond_commitments import ALWAYS, Beyond
+from problems.beyond_commitments import ALWAYS
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Key
 from problems.rounding_up import BOTH, Rounded
-from solvers.cuts.separation import Picked, Quiet, parts_of_boxes
+from solvers.cuts.picked import Picked
+from solvers.cuts.separation import Cut, Quiet, parts_of_boxes
 
 ABOUT_BOXES = ("own-boxes", "rounded")
 """families of such rows"""
@@ -35,7 +36,7 @@ class CutPool:
     quiet: Quiet = field(default_factory=dict)
     idle: dict[Key, int] = field(default_factory=dict)
     """LPs in a row that did without a row"""
-    forgotten: list[Rounded | Beyond] = field(default_factory=list)
+    forgotten: list[Cut] = field(default_factory=list)
     """rows that were left out"""
 
     def separated(
@@ -63,7 +64,7 @@ class CutPool:
         """A fleet with rows that the LP does without, but not an LP where more is decided."""
         rounded = dict(fleet.rounded)
         for row in self.forgotten:
-            kind = row.kind if isinstance(row, Beyond) else BOTH
+            kind = BOTH if isinstance(row, Rounded) else row.kind
             number = next(n for n in count() if (kind, row.offer, row.slot, n) not in rounded)
             rounded[kind, row.offer, row.slot, number] = row
         return replace(fleet, rounded=rounded)

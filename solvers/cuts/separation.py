@@ -6,18 +6,18 @@ A workload's own boxes are whole (problems/valid_inequalities.py); so are those 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from problems.beyond_commitments import Beyond, Counts
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
-from problems.recipes.recipe import Recipe
 from problems.rounding_up import BOTH, Rounded
+from problems.standing_apart import APART, Apart
 from problems.valid_inequalities import boxes_of
 from solvers.cuts.beyond_commitments import MOST_HELD, counts_beyond, surely_enough
+from solvers.cuts.picked import Picked
 from solvers.cuts.rounding_up import parts_begun
+from solvers.cuts.standing_apart import standing_apart
 
 SHORT_OF_A_BOX = 0.01
 """boxes by which the LP must be short before a row is added"""
@@ -31,40 +31,14 @@ Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 Where = tuple[str, int]
 """in-use or firm, and the slot"""
+Cut = Rounded | Beyond | Apart
 Quiet = dict[tuple[str, str, int], int]
 """(kind of row, offer, slot) -> calls that pass it over"""
 
 
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """A path in an LP solution."""
-
-    path: Recipe
-    weight: float
-    shares: np.ndarray
-    """how much of each serving is picked: the weight, where a slot has one [serving]"""
-
-    def sum(self, values: np.ndarray) -> np.ndarray:
-        """what its servings have, as far as they are picked [slot]"""
-        return np.bincount(self.path.slot, weights=self.shares * values)
-
-    def mean(self, values: np.ndarray) -> np.ndarray:
-        return self.sum(values) / max(self.weight, 1e-300)
-
-    @property
-    def means(self) -> list[np.ndarray]:
-        """replicas of each use [slot]"""
-        return [self.mean(use.replicas) for use in self.path.uses]
-
-
-def picked_of(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
-    """Path r of a program in its solution."""
-    return Picked(path, float(x[v.pick[r]]), np.array([x[v.serving(r, i)] for i in range(path.servings)]))
-
-
 def parts_of_boxes(
     fleet: FleetProblem, picked: list[Picked], v: Variables, x: np.ndarray, quiet: Quiet | None = None
-) -> tuple[set[Own], dict[Key, Rounded | Beyond]]:
+) -> tuple[set[Own], dict[Key, Cut]]:
     """Workloads that get less than their own boxes, and offers that sell less than workloads together begin.
 
     `quiet` remembers from call to call where there was nothing to say, and so much longer nobody looks there.
@@ -72,7 +46,7 @@ def parts_of_boxes(
     quiet = {} if quiet is None else quiet
     quiet.update({where: left - 1 for where, left in quiet.items() if left})
     own: set[Own] = set()
-    rounded: dict[Key, Rounded | Beyond] = {}
+    rounded: dict[Key, Cut] = {}
     slots = len(fleet.slot_hours)
     used = [p for p in picked if p.weight > 1e-9 and p.path.self_hosted]
     for g in sorted({g for p in used for g in p.path.offers}):
@@ -91,6 +65,7 @@ def parts_of_boxes(
                 short = np.flatnonzero(boxes > enough + SHORT_OF_A_BOX).tolist()
                 own |= {(kind, w, g, t) for t in short}
         rounded |= _rounded(fleet, on, g, has, quiet)
+        rounded |= _apart(fleet, on, g, has, quiet)
     return own - fleet.own_boxes, rounded
 
 
@@ -109,7 +84,7 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
     can = {w: _possible_remainders(fleet, w, g) for w in shares}
     cuts: dict[Key, Rounded] = {}
     for t in range(slots):
-        number = next((n for n in range(ROWS_OF_A_SLOT) if (BOTH, g, t, n) not in fleet.rounded), None)
+        number = _free_number(fleet, BOTH, g, t)
         some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
         if number is None or not some or quiet.get((BOTH, g, t)):
             continue
@@ -119,6 +94,28 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
         else:
             quiet[BOTH, g, t] = QUIET_ROUNDS
     return cuts
+
+
+def _apart(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Apart]:
+    """The row of each slot and kind, about replicas that stand apart, that the LP violates most."""
+    cuts: dict[Key, Apart] = {}
+    for of, enough in zip(("in-use", "firm"), has.T, strict=True):
+        kind = f"{APART} {of}"
+        numbers = {t: _free_number(fleet, kind, g, t) for t in range(len(enough)) if not quiet.get((kind, g, t))}
+        asked = [t for t, number in numbers.items() if number is not None]
+        found = standing_apart(fleet, on, of, g, enough, asked, SHORT_OF_A_BOX)
+        for t in asked:
+            number = numbers[t]
+            if t in found and number is not None:
+                cuts[kind, g, t, number] = found[t]
+            else:
+                quiet[kind, g, t] = QUIET_ROUNDS
+    return cuts
+
+
+def _free_number(fleet: FleetProblem, kind: str, g: str, t: int) -> int | None:
+    """A number that no row of a kind has in an offer and slot; None: there are as many as there may be."""
+    return next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
 
 
 def _beyond_commitments(
@@ -131,9 +128,7 @@ def _beyond_commitments(
         return {}
     beyond, by_hour = decided
     numbers = {
-        (kind, t): next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
-        for kind in ("in-use", "firm")
-        for t in range(len(fleet.slot_hours))
+        (kind, t): _free_number(fleet, kind, g, t) for kind in ("in-use", "firm") for t in range(len(fleet.slot_hours))
     }
     asked = {(kind, t) for (kind, t), n in numbers.items() if n is not None and not quiet.get((kind, g, t))}
     cuts: dict[Key, Beyond] = {}

@@ -18,7 +18,7 @@ from problems.fleet_problem import ON_HAND, FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, RecipeKey
 from solvers.backends.solve import SolverName, WarmLp
-from solvers.cuts.separation import Picked
+from solvers.cuts.picked import Picked
 from solvers.heuristics.counts_by_slot import counts_by_slot
 from solvers.heuristics.hill_climbing import picks_by_key
 from solvers.heuristics.incumbent import Incumbent

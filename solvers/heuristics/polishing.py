@@ -20,7 +20,7 @@ from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, RecipeKey, joined
 from solvers.backends.solve import SolverName, WarmLp
-from solvers.cuts.separation import Picked, picked_of
+from solvers.cuts.picked import Picked, picked_of
 from solvers.heuristics.counts_by_slot import counts_by_slot
 from solvers.heuristics.hill_climbing import Climb
 from solvers.heuristics.incumbent import Incumbent

@@ -31,8 +31,9 @@ from solvers.backends.clock import check
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp
 from solvers.cuts.beyond_commitments import always_beyond
+from solvers.cuts.picked import Picked, picked_of
 from solvers.cuts.pool import ABOUT_BOXES, NO_PRICE_USD, CutPool
-from solvers.cuts.separation import Picked, picked_of, short_if_decided
+from solvers.cuts.separation import short_if_decided
 from solvers.pricing.budget_bounds import BudgetBound, budget_bound_of
 from solvers.pricing.dual_bound import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.pricing.lazy_rows import LazyRows

@@ -212,6 +212,13 @@ class Pair:
         for m, size, at in ((one, each, np.s_[:, :, None]), (other, others, np.s_[:, None, :])):
             usd = usd + (prices.usd_of_a_gpu("in-use", g, size)[:, None] * (m.counts * size))[at]
             usd = usd + (prices.usd_of_a_gpu("firm", g, size)[:, None] * (m.firm * size))[at]
+        for cuts, dual in prices.apart_usd.get(g, ()):
+            each_of = [
+                cuts.of_replicas(self.pool.workloads, m.deployment.gpus_per_replica, slot[:, :, 0], n)
+                for m in self.members
+                for n in [m.counts[None, :] if cuts.of == "in-use" else m.firm]
+            ]
+            usd = usd + dual[:, None, None] * np.maximum(each_of[0][:, :, None], each_of[1][:, None, :])
         return np.asarray(usd + prices.usd_of_use(self.fleet.offers[g], self.pool.workloads, slot, gpus[None], firm))
 
     def recipe(self) -> Recipe | None:

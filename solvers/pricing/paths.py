@@ -18,7 +18,7 @@ from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices, settled_path
 from problems.recipes.deferral import counts_with_room
 from problems.recipes.recipe import Recipe, joined
-from solvers.cuts.separation import Picked
+from solvers.cuts.picked import Picked
 
 LEANS_ON = 0.01
 """share of a recipe in the LP that opens it"""

@@ -11,6 +11,7 @@ from problems.beyond_commitments import Beyond
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
+from problems.standing_apart import Apart
 from problems.vendors.presolve import is_shut_out
 from solvers.backends.solve import SolverName
 from solvers.heuristics.incumbent import Incumbent
@@ -90,7 +91,7 @@ class WarmStart:
 
     paths: tuple[Recipe, ...] = ()
     own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
-    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond | Apart] = field(default_factory=dict)
     start: Incumbent | None = None
     """a plan that keeps the limits; one that does not is passed over"""
     free: FleetSolution | None = None

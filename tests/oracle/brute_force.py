@@ -44,9 +44,12 @@ class Truth:
         return self.objective - self.penalty
 
 
-def brute_force(case: Case, allowed: WayFilter = lambda choice, slot, way: True) -> Truth:
-    """The cheapest plan that serves in allowed ways only."""
-    return _Search(case, allowed).run()
+def brute_force(case: Case, allowed: WayFilter = lambda choice, slot, way: True, stand_apart: bool = False) -> Truth:
+    """The cheapest plan that serves in allowed ways only.
+
+    Replicas stand apart in two boxes where asked: no deployment may then have one alone.
+    """
+    return _Search(case, allowed, stand_apart).run()
 
 
 def cheapest_by_choices(case: Case) -> dict[frozenset[Choice], float]:
@@ -74,8 +77,8 @@ def cheapest_with(case: Case, forced: Choice, in_slot: Callable[[int, Way], bool
 
 
 class _Search:
-    def __init__(self, case: Case, allowed: WayFilter) -> None:
-        self.case, self.best = case, Truth(math.inf)
+    def __init__(self, case: Case, allowed: WayFilter, stand_apart: bool = False) -> None:
+        self.case, self.best, self.stand_apart = case, Truth(math.inf), stand_apart
         self.offers = list(case.offers.values())
         self.months = int(case.slot_month.max()) + 1
         self.weight = case.slot_hours / self.months
@@ -170,7 +173,7 @@ class _Search:
         holdings = []
         for g in used:
             offer = self.offers[g]
-            peak = max(int(boxes_for(menu.gpus[:, g], offer.box, offer.fewest).max()) for menu in menus)
+            peak = max(int(self.boxes(menu, g).max()) for menu in menus)
             holdings.append(list(commitments(offer, peak).items()))
         team = (self.case.team_usd_per_month if used else 0.0) + self._vendors_usd(served)
         for held in itertools.product(*holdings):
@@ -181,6 +184,11 @@ class _Search:
                 if found is not None and found[0] < self.best.objective:
                     names = tuple((self.offers[g].key, n) for g, n in owned.items() if n)
                     self.best = Truth(found[0], tuple(s.choice for s in served), names, found[1])
+
+    def boxes(self, menu: Menu, g: int) -> np.ndarray:
+        """Boxes that the ways of a menu take of an offer [way]."""
+        offer = self.offers[g]
+        return boxes_for(menu.gpus[:, g], offer.box, offer.fewest, self.stand_apart and offer.fewest > 1)
 
     def quota_kept(self, instances: dict[int, np.ndarray]) -> np.ndarray:
         """Whether so many instances of each offer may be had [way]."""
@@ -210,7 +218,7 @@ class _Slot:
 
     def __init__(self, search: _Search, menu: Menu, owned: dict[int, int]) -> None:
         offers = {g: search.offers[g] for g in owned}
-        boxes = {g: boxes_for(menu.gpus[:, g], o.box, o.fewest) for g, o in offers.items()}
+        boxes = {g: search.boxes(menu, g) for g in offers}
         firm = {g: boxes_for(menu.firm[:, g], o.box, o.fewest_firm) for g, o in offers.items()}
         self.menu = menu
         self.firm = {g: np.maximum(0, firm[g] - n) for g, n in owned.items()}

@@ -138,12 +138,13 @@ SIZES = (1, 2, 4, 8)
 """of replicas, in GPUs"""
 
 
-def boxes_for(gpus: np.ndarray, box: int, fewest: int = 1) -> np.ndarray:
+def boxes_for(gpus: np.ndarray, box: int, fewest: int = 1, apart: bool = False) -> np.ndarray:
     """Boxes that replicas of each size take, so many GPUs in each: the largest first, each where there is room.
 
-    Where any is taken, so many are at least. [way, size] -> [way]
+    Where any is taken, so many are at least; apart: those of no size of two or more all stand in one.
+    [way, size] -> [way]
     """
-    boxes = [_packed(tuple(way), box) for way in gpus.tolist()]
+    boxes = [_apart(tuple(way), box) if apart else _packed(tuple(way), box) for way in gpus.tolist()]
     return np.array([max(n, fewest) if n else 0 for n in boxes], dtype=int)
 
 
@@ -159,6 +160,30 @@ def _packed(gpus: tuple[int, ...], box: int) -> int:
                 at = len(room) - 1
             room[at] -= size
     return len(room)
+
+
+@cache
+def _apart(gpus: tuple[int, ...], box: int) -> int:
+    """The fewest boxes of all placements in which those of no size of two or more all stand in one."""
+    replicas = [(size, used // size) for size, used in zip(SIZES, gpus, strict=True) if used]
+    boxes = _packed(gpus, box)
+    while not _placed(tuple(replicas), (box,) * boxes):
+        boxes += 1
+    return boxes
+
+
+@cache
+def _placed(replicas: tuple[tuple[int, int], ...], room: tuple[int, ...]) -> bool:
+    if not replicas:
+        return True
+    (size, count), *others = replicas
+    most = count - 1 if count > 1 else 1
+    for stand in itertools.product(*(range(min(most, left // size) + 1) for left in room)):
+        if sum(stand) == count:
+            left_over = tuple(sorted(left - n * size for left, n in zip(room, stand, strict=True)))
+            if _placed(tuple(others), left_over):
+                return True
+    return False
 
 
 def work_done(work: np.ndarray, window: np.ndarray, room: list[np.ndarray]) -> np.ndarray:

@@ -14,7 +14,8 @@ from problems.recipes.pools import Deployment, Pool
 from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing
 from solvers.backends.solve import solve_lp, solve_mip
-from solvers.cuts.separation import ROWS_OF_A_SLOT, Picked, parts_of_boxes
+from solvers.cuts.picked import Picked
+from solvers.cuts.separation import ROWS_OF_A_SLOT, parts_of_boxes
 from solvers.heuristics.columns import as_start
 from solvers.heuristics.incumbent import each_by_itself
 from tests.oracle.cases import lever_case

@@ -13,7 +13,7 @@ from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
-from solvers.cuts.separation import Picked
+from solvers.cuts.picked import Picked
 from solvers.heuristics.incumbent import Incumbent, each_by_itself, limits_are_kept
 from solvers.heuristics.local_search import improved
 from solvers.heuristics.polishing import near_counts, polished
