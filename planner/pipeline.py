@@ -83,13 +83,15 @@ def plan_fleet(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_kept: OnKept = lambda kept: None,
+    complete: bool = True,
 ) -> Plan:
     """The cheapest fleet for a case, checked. `on_kept` gets what there is on the way, should this process end.
+    One that is not complete is as cheap and as well checked, but compares nothing with it.
 
     Raises Infeasible where no fleet can do it, and OutOfTime where the time limit came before the first plan.
     """
     options, started = options or Options(), time.monotonic()
-    tried = attempt(case, options, on_progress, complete=True, on_kept=on_kept)
+    tried = attempt(case, options, on_progress, complete=complete, on_kept=on_kept)
     if tried.plan is not None:
         return _as_simple_as_asked(tried.plan, tried.simplest, options, started, on_progress)
     took = time.monotonic() - started
@@ -103,6 +105,13 @@ def plan_fleet(
     raise explain_infeasibility(
         case, tried.candidates, tried.fleet, replace(options, time_limit_s=left_s), on_progress, proved
     )
+
+
+def plan_to_compare(
+    case: Case, options: Options | None = None, on_progress: Callable[[Progress], None] = lambda progress: None
+) -> Plan:
+    """As plan_fleet, for who reads of the plan what it costs and buys: nothing is worked out beside it."""
+    return plan_fleet(case, options, on_progress, complete=bool(case.limits.choose_simplest))
 
 
 @dataclass(frozen=True, eq=False)

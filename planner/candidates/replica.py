@@ -44,6 +44,7 @@ BACKLOG_Z, ENOUGH_RESERVE = 0.7, 0.25
 """standard deviations of the rate that are kept back where a replica has no reserve, and the reserve from which on none
 are. Of rates that swing by 12 to 30% from minute to minute and forget within 4 minutes, a queue keeps 95% of the
 requests of an hour in nine hours of ten at 2.2 to 2.4 deviations without reserve, 1.9 to 2.0 with 10%, 1.6 with 25%"""
+MOST_TTFTS = 1024
 LEAST_OF_STEP = 0.25
 """share of a step that is left for prompts, at least"""
 LOOKS_AT_LOAD: tuple[RouterName, ...] = (LEAST_REQUESTS, PREFIX_AWARE)
@@ -193,6 +194,19 @@ class Replica:
         It is that of the sum: a prefill, the steps it takes, and waiting for the prompts ahead; waiting for a place is
         what the staffing margin is for. Behind a router they wait as in a lone replica of less load.
         """
+        known, asked = self._ttfts_s, (load, replicas)
+        if asked not in known:
+            if len(known) >= MOST_TTFTS:
+                known.clear()
+            known[asked] = self._ttft_s(*asked)
+        return known[asked]
+
+    @cached_property
+    def _ttfts_s(self) -> dict[tuple[float, int], float]:
+        """Those that were asked for, by load and replicas: a plan is put together and checked with the same ones."""
+        return {}
+
+    def _ttft_s(self, load: float, replicas: int) -> float:
         load = self.routing.lone_load(load, replicas)
         traffic, (service, cv2, seconds) = self.traffic, self._all_prompts
         busy = min(load / seconds * service, MOST_BUSY)

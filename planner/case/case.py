@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
 
 from planner.case.controller import Controller
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
@@ -423,18 +423,47 @@ class Origin:
         return 0
 
 
+T = TypeVar("T")
+_READ: dict[tuple[str | None, str], Any] = {}
+MOST_READ = 4096
+
+
+def _read_before(part: T, info: ValidationInfo, name: str = "") -> T:
+    """The equal part of a case that was read from JSON before, if there is one: what was worked out of it is known
+    (planner/candidates/known_replicas.py). Cases that are not read from JSON share no part with these.
+    """
+    if info.mode != "json":
+        return part
+    key = (info.field_name, name)
+    before = _READ.get(key)
+    if type(before) is type(part) and before == part:
+        return before
+    if len(_READ) >= MOST_READ:
+        _READ.clear()
+    _READ[key] = part
+    return part
+
+
+def _each_read_before(parts: dict[str, T], info: ValidationInfo) -> dict[str, T]:
+    return {name: _read_before(part, info, name) for name, part in parts.items()}
+
+
+Known = AfterValidator(_read_before)
+KnownByName = AfterValidator(_each_read_before)
+
+
 class Case(Result, Strict):
     format: str = CASE_FORMAT
     name: str
     workloads: tuple[Workload, ...]
     purchase: tuple[str, ...]
-    gpus: dict[str, Gpu]
+    gpus: Annotated[dict[str, Gpu], KnownByName]
     offers: dict[str, Offer]
-    models: dict[str, Model]
-    quantizations: dict[str, Quantization]
-    efficiency: dict[str, Efficiency]
+    models: Annotated[dict[str, Model], KnownByName]
+    quantizations: Annotated[dict[str, Quantization], KnownByName]
+    efficiency: Annotated[dict[str, Efficiency], KnownByName]
     engine_name: str
-    engine: Engine
+    engine: Annotated[Engine, Known]
     apis: dict[str, ApiModel]
     menu_apis: tuple[str, ...]
     same_model_apis: tuple[str, ...] | None = None
@@ -442,7 +471,7 @@ class Case(Result, Strict):
     baseline: str
     compare_with: tuple[str, ...] | None = None
     """more API models whose bills are shown beside the baseline"""
-    profiles: tuple[Profile, ...] = ()
+    profiles: Annotated[tuple[Profile, ...], Known] = ()
     """the user's own measurements of deployments"""
     limits: Limits
     cache_costs: CacheCosts = CacheCosts(

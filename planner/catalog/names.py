@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from planner.catalog.entries import Model, find, names_of
@@ -71,8 +71,13 @@ def sells(api: str, key: str, model: Model) -> bool:
     return bare_name(api.partition("/")[2]) in names_of_weights(key, model)
 
 
-def names_of_weights(key: str, model: Model) -> set[str]:
-    return {bare_name(name) for name in (key, *model.aliases)}
+def names_of_weights(key: str, model: Model) -> frozenset[str]:
+    return _bare_names((key, *model.aliases))
+
+
+@lru_cache(maxsize=4096)
+def _bare_names(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(bare_name(name) for name in names)
 
 
 @cache

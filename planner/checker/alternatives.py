@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from planner.candidates.enumerate import enumerate_candidates
+from planner.candidates.enumerate import Rejection, enumerate_candidates
 from planner.case.apis import cache_usd_per_h, request_usd
-from planner.case.case import Workload
+from planner.case.case import Case, Workload
 from planner.checker.checked import Checked
 from planner.checker.figures import differs, is_not
 from planner.checker.serving import caching_is_allowed
 from planner.plan.plan import OptionRecord, RejectionRecord
 
 NOBODY = "shed"
+MOST_SCREENED = 8
+_SCREENED: dict[str, tuple[Rejection, ...]] = {}
+"""by the hash of the case"""
 
 
 def options_are_named(checked: Checked) -> Iterator[str]:
@@ -100,11 +103,20 @@ def _one_option_is_chosen(checked: Checked) -> Iterator[str]:
             yield f"{planned.name}: the option chosen is {used} with caching {planned.caching}, but {found} is marked"
 
 
+def _rejected(case: Case) -> tuple[Rejection, ...]:
+    """What cannot serve, screened once for a case, however many plans of it are checked."""
+    by = case.hash()
+    if by not in _SCREENED:
+        if len(_SCREENED) >= MOST_SCREENED:
+            _SCREENED.clear()
+        _SCREENED[by] = enumerate_candidates(case).rejected
+    return _SCREENED[by]
+
+
 def rejections_are_true(checked: Checked) -> Iterator[str]:
     """The menu is screened again: what cannot serve, and why, but for what serves a part of the requests after all."""
     used = {(name, d.name) for pool in checked.plan.pools for name in pool.workloads for d in pool.deployments}
-    found = enumerate_candidates(checked.case).rejected
-    true = Counter(RejectionRecord.of(r) for r in found if (r.workload, r.candidate) not in used)
+    true = Counter(RejectionRecord.of(r) for r in _rejected(checked.case) if (r.workload, r.candidate) not in used)
     claimed = Counter(checked.plan.rejected)
     for r in claimed - true:
         yield f"{r.workload}: {r.candidate} is not rejected for '{r.reason}' ({r.value} against {r.limit})"

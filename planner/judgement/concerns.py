@@ -5,6 +5,7 @@ A rule is a function of a plan that yields concerns; it reads what the plan reco
 
 from __future__ import annotations
 
+from planner.io.remembered import of_the_last
 from planner.judgement.assumptions import assumptions_that_bind
 from planner.judgement.capacity import scarce_by_the_hour
 from planner.judgement.complications import small_part
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+@of_the_last
 def concerns_of(plan: Plan) -> tuple[Concern, ...]:
     """Every concern about a plan, the one that most money rests on first."""
     found = [concern for rule in RULES for concern in rule(plan)]

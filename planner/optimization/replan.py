@@ -149,9 +149,11 @@ class Replanner:
 
         return self.once((*changed, options), phase, search, options)
 
-    def plan(self, case: Case, phase: str, make: Callable[[Case, Options, OnProgress], M]) -> M:
-        """The plan of a changed case, as `make` makes it."""
-        return self.once(case.hash(), phase, lambda options, tell: make(case, options, tell), self.options)
+    def plan(self, case: Case, phase: str, make: Callable[[Case, Options, OnProgress], M], part: str = "") -> M:
+        """The plan of a changed case, as `make` makes it; a part of what is made of it elsewhere has a name."""
+        whole = case.hash()
+        key = (whole, part) if part and whole not in self._made else whole
+        return self.once(key, phase, lambda options, tell: make(case, options, tell), self.options)
 
     def know(self, case: Case, made: Made) -> None:
         """Take as the plan of a case what is planned already."""

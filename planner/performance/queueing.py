@@ -186,6 +186,8 @@ def percentile_of_sum(
     low, high = 0.0, float(times.max()) + waits * math.log(max(1.0, waiting_share / (1 - percentile))) + waits
     for _ in range(60):
         middle = (low + high) / 2
+        if middle in (low, high):  # nothing is between them
+            break
         late = _late_frac(middle, times, weights, waits, waiting_share)
         low, high = (low, middle) if late <= 1 - percentile else (middle, high)
     return high

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.tpot_share import kept_frac
+from planner.io.remembered import of_the_last
 from planner.plan.account import Account, account_of
 from planner.plan.plan import Plan, PoolPlan
 
@@ -74,8 +75,13 @@ class LateAnswers:
     percentile: float
 
 
-def late_answers(plan: Plan) -> Iterator[LateAnswers]:
+@of_the_last
+def late_answers(plan: Plan) -> tuple[LateAnswers, ...]:
     """Where prompts keep answers waiting for too long; none where serving the plan showed that promises are kept."""
+    return tuple(_late_answers(plan))
+
+
+def _late_answers(plan: Plan) -> Iterator[LateAnswers]:
     if (plan.verified is not None and plan.verified.kept) or (plan.sampled is not None and not plan.sampled.missed):
         return
     account = account_of(plan)

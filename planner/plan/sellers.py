@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +14,7 @@ from planner.catalog.apis import api_model
 from planner.catalog.entries import ApiModel
 from planner.catalog.names import bare_name, names_of_weights
 from planner.catalog.sellers import is_counted, sellers
+from planner.io.remembered import of_the_last
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.study_records import ProviderBill
@@ -23,6 +23,7 @@ NOTHING_USD = 0.005
 """less than this a month is nothing"""
 
 
+@of_the_last
 def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     """Bills of providers that sell a model of the plan for less than the plan costs, the cheapest first.
 
@@ -32,9 +33,9 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     case, asked = plan.case, requests_of(plan)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models or w.api_share_frac}
     allowed = {w.name: w for w in case.workloads if w.api_allowed and w.name in here}
-    found = []
+    found, wanted = [], wanted_names(case, models_of(plan))
     for name in sellers() if allowed else ():
-        served = (w for w in able(case, name, models_of(plan)) if w in allowed)
+        served = (w for w in able(case, name, wanted) if w in allowed)
         workloads = tuple(w for w in served if not is_too_small(case, allowed[w], name))
         if workloads and name not in case.menu_apis:
             bill = bill_of(known(name), SAME_MODEL, workloads, asked)
@@ -157,21 +158,22 @@ def by_cost(bill: ProviderBill) -> tuple[float, str, str]:
     return (bill.usd_per_1m_tokens, bill.provider, bill.model)
 
 
-def able(case: Case, api: str, models: dict[str, set[str]] | None = None) -> tuple[str, ...]:
-    """Workloads that may run the model which this API sells, if it is one of theirs, or of those that are given, and
-    whose requests it takes."""
-    name = bare_name(api.partition("/")[2])
-    asking = (w for w in case.workloads if any(name in names for names in _names_of(case, w, models)))
+def able(case: Case, api: str, wanted: dict[str, list[Workload]]) -> tuple[str, ...]:
+    """Workloads that may run the model which this API sells, if it is wanted, and whose requests it takes."""
+    asking = wanted.get(bare_name(api.partition("/")[2]), [])
     return tuple(w.name for w in asking if holds(case, w, api, known(api)))
 
 
-def _names_of(case: Case, w: Workload, models: dict[str, set[str]] | None) -> Iterator[set[str]]:
-    """Names of the models that are good enough for it."""
-    for choice in w.models:
-        if models is not None and choice.model not in models[w.name]:
-            continue
-        if choice.quality_loss_frac <= w.max_quality_loss_frac + 1e-12:
-            yield names_of_weights(choice.model, case.models[choice.model])
+def wanted_names(case: Case, models: dict[str, set[str]]) -> dict[str, list[Workload]]:
+    """The workloads that may run a model, by the names under which it is sold: those of the models given for each that
+    are good enough for it."""
+    wanted: dict[str, list[Workload]] = {}
+    for w in case.workloads:
+        some = [c for c in w.models if c.model in models[w.name]]
+        enough = [c.model for c in some if c.quality_loss_frac <= w.max_quality_loss_frac + 1e-12]
+        for name in set[str]().union(*(names_of_weights(model, case.models[model]) for model in enough)):
+            wanted.setdefault(name, []).append(w)
+    return wanted
 
 
 def known(name: str) -> ApiModel:

@@ -16,7 +16,7 @@ from planner.explanations.relaxations import Infeasible
 from planner.io.result import Result
 from planner.io.units import UTC
 from planner.optimization.replan import OnProgress, Replanner
-from planner.pipeline import plan_fleet
+from planner.pipeline import plan_fleet, plan_to_compare
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.review import actuals as observed
@@ -43,6 +43,7 @@ from planner.review.usage_log import HOUR
 from planner.review.utilization import capacity_used
 from solvers.search.fleet_solution import Options
 
+COST = "what it costs and buys"
 BY_PLAN = "the planned fleet, with API calls by actual demand: no bill was given"
 
 
@@ -257,7 +258,7 @@ def _hindsight(
 ) -> tuple[Hindsight | None, str]:
     case = _changed(last.case, actual)
     try:
-        best = replanner.plan(case, "hindsight", plan_fleet)
+        best = replanner.plan(case, "hindsight", plan_to_compare, COST)
     except Infeasible as error:
         return None, f"No fleet of the last plan's menu and limits can serve the actual demand: {error.reasons[0]}"
     saves = cost.cost_usd_per_month - best.total_usd_per_month
@@ -327,7 +328,7 @@ def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], replanner: Replanner
         return None, ""
     high = _changed(case, {w.name: observed.scaled(w, factors[w.name]) for w in case.workloads if factors[w.name] > 1})
     try:
-        return replanner.plan(high, "demand at P90", plan_fleet), ""
+        return replanner.plan(high, "demand at P90", plan_to_compare, COST), ""
     except Infeasible as error:
         return None, f"if every workload is at its P90, no fleet keeps the limits: {error.reasons[0]}"
 

@@ -8,7 +8,7 @@ from planner.catalog.sellers import sellers
 from planner.pipeline import checked
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
-from planner.plan.sellers import SAME_MODEL, able, bill_of, by_cost, known, requests_of
+from planner.plan.sellers import SAME_MODEL, able, bill_of, by_cost, known, requests_of, wanted_names
 from planner.plan.study_records import ProviderBill, Studies
 from planner.studies.break_even import break_even
 from planner.studies.waterfall import Plans, waterfall
@@ -65,6 +65,7 @@ def providers(plan: Plan) -> tuple[ProviderBill, ...]:
     bills += sorted((bill_of(case.apis[name], "compared", everyone, asked) for name in compared), key=by_cost)
     taken = {case.baseline, *compared}
     runs = {w.name: set(w.models) or {c.model for c in asked[w.name][0].models} for w in plan.workloads}
-    sold = ((name, able(case, name, runs)) for name in sellers() if name not in taken)
+    wanted = wanted_names(case, runs)
+    sold = ((name, able(case, name, wanted)) for name in sellers() if name not in taken)
     same = (bill_of(known(name), SAME_MODEL, workloads, asked) for name, workloads in sold if workloads)
     return (*bills, *sorted(same, key=by_cost))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from planner.io.remembered import of_the_last
 from planner.plan.account.flows import Flows
 from planner.plan.account.money import Money
 from planner.plan.decisions import decisions_of
@@ -27,6 +28,7 @@ class PlanAccount(Account):
     plan: Plan
 
 
+@of_the_last
 def account_of(plan: Plan) -> PlanAccount:
     """The account of a plan; what the plan says of its figures is not looked at."""
     return PlanAccount(plan.case, decisions_of(plan), plan)

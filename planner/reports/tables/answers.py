@@ -10,6 +10,7 @@ from planner.case.apis import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
 from planner.catalog.names import sells
 from planner.io.formatting import counted, percent
+from planner.io.remembered import of_the_last
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
@@ -133,6 +134,7 @@ def _signed_percent(plan: Plan, usd: float) -> str:
     return "0%" if not percent(abs(moved)).strip("0.%") else f"{'+' if moved > 0 else '-'}{percent(abs(moved))}"
 
 
+@of_the_last
 def with_other_demand(plan: Plan) -> Plan:
     """The plan with what it costs at other demand: as recorded, or worked out now by the same arithmetic."""
     known = plan.studies or Studies()
