@@ -140,9 +140,33 @@ class Prices:
     ) -> np.ndarray | float:
         """What replicas of a deployment cost where they stand apart."""
         usd: np.ndarray | float = 0.0
-        for cuts, each in self.apart_usd.get(g, ()):
-            usd = usd + each[slot] * cuts.of_replicas(workloads, size, slot, replicas if cuts.of == "in-use" else firm)
+        for of, used in (("in-use", replicas), ("firm", firm)) if g in self.apart_usd else ():
+            table = self._table_apart(of, g, workloads[0], size)
+            usd = usd + table[slot, np.minimum(used, table.shape[1] - 1)]
         return usd
+
+    def _table_apart(self, of: str, g: str, workload: str, size: int) -> np.ndarray:
+        """The same for any number of replicas, of all cuts together [slot, replicas]."""
+        key = (f"{APART} {of} {size}", g, (workload,))
+        if key not in self._tables:
+            priced = [
+                (cuts.counts.get(workload, {}).get(size), usd) for cuts, usd in self.apart_usd[g] if cuts.of == of
+            ]
+            known = [(table, usd) for table, usd in priced if table is not None]
+            replicas = np.arange(max((table.shape[1] for table, _ in known), default=1))
+            total = np.zeros((len(self.usd_factor), len(replicas)))
+            for table, usd in known:
+                total += usd[:, None] * table[:, np.minimum(replicas, table.shape[1] - 1)]
+            self._tables[key] = total
+        return self._tables[key]
+
+    def usd_apart(self, g: str, recipe: Recipe) -> np.ndarray | float:
+        """What a recipe's replicas on an offer cost where they stand apart; the largest of several deployments counts."""
+        on = [use for use in recipe.uses if use.offer == g] if g in self.apart_usd else []
+        if len(on) == 1:
+            size, t = on[0].gpus_per_replica, recipe.slot
+            return self._usd_apart(g, recipe.workloads, size, t, on[0].replicas, on[0].firm_replicas)
+        return sum((usd[recipe.slot] * cuts.use(recipe) for cuts, usd in self.apart_usd.get(g, ())), start=0.0)
 
     def usd_of_use(
         self, offer: Offer, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
@@ -229,8 +253,7 @@ def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.nd
     for g in recipe.offers if prices.know_boxes else ():
         gpus, firm_gpus = recipe.gpus_on(g), recipe.firm_gpus_on(g)
         value = value + prices.usd_of_use(fleet.offers[g], recipe.workloads, t, gpus, firm_gpus)
-        for cuts, usd in prices.apart_usd.get(g, ()):
-            value = value + usd[t] * cuts.use(recipe)
+        value = value + prices.usd_apart(g, recipe)
     return value
 
 

@@ -2,8 +2,8 @@
 
 Rounding up GPUs (problems/rounding_up.py) knows whole boxes and that two of them run where any does. Replicas of
 several sizes may need another one (problems/packing.py): three of 4 GPUs and two of 2 fill two boxes of 8, but those
-of 2 would all stand in the second. For two workloads a and b let functions count boxes, of n replicas of a size s. If they
-never add up to more than the boxes that hold these replicas,
+of 2 would all stand in the second. For two workloads a and b let functions count boxes, of n replicas of a size s. If
+they never add up to more than the boxes that hold these replicas,
 
     count[a](s, n) + count[b](z, m) <= boxes(n of s, m of z)        for all s, n, z, m,        (*)
 
