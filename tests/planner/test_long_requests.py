@@ -18,6 +18,7 @@ from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.html import html_report
+from tests.support.shared_plans import fleet_plan
 from tests.support.shown import first_screen, plan_markdown, plan_text, unwrapped
 from tests.support.tampering import Json, rehashed
 
@@ -164,7 +165,7 @@ def test_every_report_says_what_is_passed_on(passing_on: Plan) -> None:
 
 def test_a_baseline_that_cannot_hold_all_requests_is_no_price_to_buy_at() -> None:
     text = filled(TEXT, {"api": "allowed"}).replace("baseline: openai/gpt-4.1-mini", "baseline: openai/gpt-4o-mini")
-    plan = planner.plan_fleet(planner.case_from_text(text))
+    plan = fleet_plan(planner.case_from_text(text))
     said = (
         "1.63% of the requests of docs are longer than the 128,000 tokens that openai/gpt-4o-mini accepts, so the "
         "baseline is for comparison only"
@@ -179,7 +180,7 @@ def test_a_baseline_that_holds_all_requests_has_no_such_caveat(passing_on: Plan)
 
 
 def test_the_longest_that_is_let_in_is_what_the_engine_admits() -> None:
-    plan = planner.plan_fleet(case_of(", longest: 64k"))
+    plan = fleet_plan(case_of(", longest: 64k"))
     (command,) = serve_commands(plan)
     assert "--max-model-len 64000 " in command.command
 
@@ -257,7 +258,7 @@ def test_a_limit_that_refuses_nearly_all_is_an_error_that_says_where() -> None:
 def test_the_checker_agrees_where_most_requests_are_refused(prompts: str, answers: str, longest: int) -> None:
     text = filled(TEXT, {"tokens": f", longest: {longest}"})
     text = text.replace("{p50: 28k, p95: 90k}", prompts).replace("{p50: 300, p95: 1200}", answers)
-    plan = planner.plan_fleet(planner.case_from_text(text))
+    plan = fleet_plan(planner.case_from_text(text))
     (w,) = plan.workloads
     assert (w.refused_share_frac or 0.0) > 0.3
     assert check_plan(plan.as_json()) == []

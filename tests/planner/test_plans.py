@@ -14,7 +14,7 @@ from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.saved import plan_from_json
 from solvers.search.fleet_solution import Options
 from tests.support.golden_plans import EXAMPLES, as_text, digest, golden_file
-from tests.support.shared_plans import example_plan
+from tests.support.shared_plans import example_plan, fleet_plan
 
 pytestmark = pytest.mark.slow
 
@@ -102,13 +102,13 @@ policy: {{min_replicas: 1}}
 
 def test_a_steady_70_percent_is_cheaper_than_bursts_of_99() -> None:
     """Cost follows the hours paid for, not how busy the busy hours are: two plans for the same tokens."""
-    (seconds,) = hosted(planner.plan_fleet(held_case([3600.0] * 24))).deployment.seconds_per_request
+    (seconds,) = hosted(fleet_plan(held_case([3600.0] * 24))).deployment.seconds_per_request
     assert seconds is not None
     per_hour = 3600 / seconds
     steady_load = 1.4
     bursts = [0.01] * 18 + [steady_load * 24 / 6 * per_hour] * 6
-    steady = planner.plan_fleet(held_case([steady_load * per_hour] * 24))
-    bursty = planner.plan_fleet(held_case(bursts))
+    steady = fleet_plan(held_case([steady_load * per_hour] * 24))
+    bursty = fleet_plan(held_case(bursts))
     assert bursty.tokens_per_month == pytest.approx(steady.tokens_per_month, rel=1e-3)
     assert hosted(steady).utilization_frac == pytest.approx(0.70, abs=0.01)
     busy_hour = max(bursts) / per_hour / max(hosted(bursty).replicas_by_slot)
@@ -126,7 +126,7 @@ def test_a_quarter_that_grows_has_three_months(plans: dict[str, Plan]) -> None:
 def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan(plans: dict[str, Plan]) -> None:
     plan = plans["quickstart"]
     limits = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month * 1.001})
-    again = planner.plan_fleet(plan.case.model_copy(update={"limits": limits}))
+    again = fleet_plan(plan.case.model_copy(update={"limits": limits}))
     assert again.cost_usd_per_month == pytest.approx(plan.cost_usd_per_month)
     too_small = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month * 0.98})
     with pytest.raises(planner.Infeasible, match="budget"):
@@ -135,7 +135,7 @@ def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan(plans:
 
 def test_a_tighter_end_to_end_objective_never_costs_less() -> None:
     def planned(e2e: str) -> Plan:
-        return planner.plan_fleet(
+        return fleet_plan(
             planner.case_from_text(
                 "workloads:\n  - name: w\n    models: [llama-3.1-8b]\n    forecast: {requests_per_day: 2M}\n"
                 f"    slo: {{ttft_p95: 2s, tpot_p95: 50ms{e2e}}}\n    api: forbidden\n"

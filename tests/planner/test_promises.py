@@ -13,13 +13,14 @@ from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.singles import MOST_STEPS, recipes_of
 from problems.staffing import Staffing
 from solvers.search.fleet_solution import Options
+from tests.support.shared_plans import fleet_plan
 
 pytestmark = pytest.mark.slow
 
 
 def planned(workload: str, rest: str = "", options: Options | None = None) -> Plan:
     text = f"workloads:\n  - name: w\n    models: [llama-3.1-8b]\n{workload}\nbaseline: openai/gpt-4o\n{rest}"
-    return planner.plan_fleet(planner.case_from_text(text), options)
+    return fleet_plan(planner.case_from_text(text), options)
 
 
 def flat(rate: str, slo: str, tokens: str = "{input: 1000, output: 200}", more: str = "api: forbidden") -> str:
@@ -66,7 +67,7 @@ def test_within_quotas_there_is_a_plan_whenever_the_api_allows_one() -> None:
     )
     text = f"workloads:\n{workloads}\nbaseline: openai/gpt-4o-mini\npolicy: {{max_gpus: {{l40s: 6, h100: 2}}}}\n"
     case = planner.case_from_text(text + "menu: {gpus: [l40s, h100]}\n")
-    plan = planner.plan_fleet(case, Options(gap_frac=0.5, node_limit=10))
+    plan = fleet_plan(case, Options(gap_frac=0.5, node_limit=10))
     assert plan.cost_usd_per_month <= plan.baseline.cost_usd_per_month * (1 + 1e-9)
 
 
@@ -83,7 +84,7 @@ def test_a_profile_of_another_engine_is_not_used() -> None:
         profile = Profile(
             model="llama-3.1-8b", quantization="fp16", gpu="h100", gpus_per_replica=1, engine=engine, points=(point,)
         )
-        plan = planner.plan_fleet(case.model_copy(update={"profiles": (profile,)}))
+        plan = fleet_plan(case.model_copy(update={"profiles": (profile,)}))
         deployment = hosted(plan).deployment
         bases.append(deployment.basis if deployment.gpus_per_replica == 1 else "other")
     assert bases[0] == "calibrated"

@@ -22,6 +22,7 @@ from planner.reports.tables.answers import elsewhere, to_sign
 from planner.reports.tables.studies import providers as provider_bills
 from planner.studies.study import providers
 from solvers.search.fleet_solution import Options
+from tests.support.shared_plans import fleet_plan
 from tests.support.shown import first_screen, plan_markdown, plan_text, unwrapped
 
 pytestmark = pytest.mark.slow
@@ -47,9 +48,10 @@ baseline: openai/gpt-4o-mini
 
 
 @cache
-def plan_of(text: str, vendors: str = "") -> Plan:
+def plan_of(text: str, vendors: str = "", complete: bool = False) -> Plan:
     policy = f"policy: {{vendors: {{{vendors}}}}}\n" if vendors else ""
-    return planner.plan_fleet(planner.case_from_text(text + policy), Options(gap_frac=0.0))
+    plan = planner.plan_fleet if complete else fleet_plan
+    return plan(planner.case_from_text(text + policy), Options(gap_frac=0.0))
 
 
 def places(plan: Plan) -> set[str]:
@@ -124,7 +126,7 @@ def test_an_api_is_paid_no_more_than_its_cap() -> None:
 def test_a_vendor_that_may_be_paid_nothing_is_in_no_option_and_on_no_first_screen() -> None:
     """The plan, its proof and what it says of other ways are those of a menu without the API."""
     capped, without = (
-        plan_of(CHAT, "max_usd_per_month: {api: 0}"),
+        plan_of(CHAT, "max_usd_per_month: {api: 0}", complete=True),
         plan_of(CHAT.replace("menu: {", "menu: {apis: [], ")),
     )
     assert capped.cost_usd_per_month == pytest.approx(without.cost_usd_per_month)
@@ -315,7 +317,7 @@ def test_where_no_workload_may_use_an_api_nothing_is_called_a_saving() -> None:
 def test_savings_without_barred_workloads_count_the_engineers_too() -> None:
     barred = TWO_PLACES.replace("api: forbidden}\nmenu", "api: allowed}\nmenu").replace("gpt-4o-mini", "gpt-4o")
     text = barred + "policy: {engineers: {count: 1, usd_per_year: 12k}}\n"
-    plan = planner.plan_fleet(planner.case_from_text(text), Options(gap_frac=0.0))
+    plan = fleet_plan(planner.case_from_text(text), Options(gap_frac=0.0))
     own = plan.cost_usd_per_month - plan.workloads[0].cost_usd_per_month
     assert own > plan.workloads[1].cost_usd_per_month + 999
     assert f"${own:,.0f} here, all engineers included" in unwrapped(plan_text(plan))

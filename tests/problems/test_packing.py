@@ -19,6 +19,7 @@ from tests.oracle.rules import SIZES, boxes_for
 from tests.oracle.shared_offers import EXACT, shared_case
 from tests.solvers.search.test_shared_offers import proved
 from tests.support.fleets import Case
+from tests.support.shared_plans import fleet_plan
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ baseline: openai/gpt-4o-mini
 
 
 def test_a_box_of_seven_holds_a_replica_of_four() -> None:
-    plan = planner.plan_fleet(planner.case_from_text(DEMAND))
+    plan = fleet_plan(planner.case_from_text(DEMAND))
     (deployment,) = plan.pools[0].deployments
     assert deployment.deployment.gpus_per_replica == 4
     (line,) = plan.fleet

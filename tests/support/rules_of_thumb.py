@@ -23,7 +23,7 @@ from planner.studies.study import providers
 from planner.studies.waterfall import waterfall
 from tests.support.economics import groups_needed, tokens_per_month, usd_per_1m_tokens
 from tests.support.places import ROOT
-from tests.support.shared_plans import example_plan
+from tests.support.shared_plans import example_plan, fleet_plan
 
 PAGE = ROOT / "docs" / "evidence" / "rules-of-thumb.md"
 ARTICLE_USD_PER_H = {"h100": 4.50, "a100-80gb": 2.21, "a10g": 1.01, "l4": 0.54, "t4": 0.38}
@@ -230,7 +230,7 @@ def seven_b() -> Iterator[Rule]:
     text = text.replace("llama-3.3-70b", "llama-3.1-8b").replace("l40s, a100-80gb, h100", "l4, l40s")
     found = {}
     for api in ("openai/gpt-4o", "openai/gpt-4o-mini"):
-        plan = planner.plan_fleet(planner.case_from_text(text.replace("baseline: openai/gpt-4o", f"baseline: {api}")))
+        plan = fleet_plan(planner.case_from_text(text.replace("baseline: openai/gpt-4o", f"baseline: {api}")))
         found[api] = (first_crossing(plan, most=320.0), first_crossing(without_engineers(plan)))
     (big, big_alone), (mini, mini_alone) = found.values()
     yield Rule("Self-hosting a 7B model pays from about 0.5B tokens a month",
@@ -245,7 +245,7 @@ def without_engineers(plan: Plan) -> Plan:
 
 def first_crossing(plan: Plan, most: float = 32.0) -> float:
     """Tokens a month from which on hosting without an API is cheaper for the first time."""
-    hosted = planner.plan_fleet(plan.case.model_copy(update={"menu_apis": ()}))
+    hosted = fleet_plan(plan.case.model_copy(update={"menu_apis": ()}))
     crossings = break_even(hosted, grid=(1 / 32, 1.0, most)).crossings
     return next(c.tokens_per_month for c in crossings if c.cheaper_from_here == "self-hosted")
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import planner
 from planner.case.case import Case
+from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan
 from tests.support.places import ROOT
 
@@ -39,6 +40,13 @@ def made_once(key: str, make: Callable[[], Made]) -> Made:
 def plan_of(case: Case, options: planner.Options | None = None) -> Plan:
     """As `planner.plan_fleet(case, options)`."""
     return made_once(f"{options} {case.model_dump_json()}", lambda: planner.plan_fleet(case, options))
+
+
+def fleet_plan(case: Case, options: planner.Options | None = None) -> Plan:
+    """A plan for tests of what it buys, costs and rejects: as cheap and as well checked, but without other options,
+    the range of its cost and what assumed limits cost, which take most of the time.
+    """
+    return plan_fleet(case, options, complete=False)
 
 
 @cache

@@ -14,7 +14,7 @@ from planner.candidates.pools import groups_alone
 from planner.candidates.replica import Replica
 from planner.candidates.step_budget import KNOWN
 from planner.candidates.traffic import NO_MATTER
-from planner.case.case import Case, LatencyTarget
+from planner.case.case import Case, LatencyTarget, case_from_json
 from planner.case.changes import multiplied, with_limits, with_workloads
 from planner.case.demand.load import case_from_text
 from planner.case.slots import slots_of
@@ -32,7 +32,7 @@ workloads:
     forecast: {requests_per_day: 200k}
     tokens: {input: 2000, output: 300}
     deadline: 8h
-menu: {gpus: [l4, l40s, h100], purchase: [on-demand, spot, reserved-1y]}
+menu: {gpus: [l4, l40s], quantizations: [fp8, fp16], purchase: [on-demand, spot, reserved-1y]}
 baseline: openai/gpt-4o-mini
 """
 OTHER: dict[str, Any] = {
@@ -103,6 +103,20 @@ def test_what_makes_a_difference_is_worked_out_again(case: Case, what: str, monk
     changed = MATTERS[what](case)
     after = figures(changed)
     assert after == fresh(monkeypatch, changed) != before
+
+
+def test_what_is_read_again_is_known_and_shares_nothing_with_what_was_planned(case: Case) -> None:
+    """The checker reads every plan anew: what it worked out for the last one holds, what the optimizer did does not."""
+    first = case_from_json(case.as_json())
+    known = figures(first)
+    before = len(KNOWN._known)
+    again = case_from_json(case.as_json())
+    assert figures(again) == known == figures(case)
+    assert len(KNOWN._known) == before
+    assert all(again.models[name] is first.models[name] is not case.models[name] for name in case.models)
+    other = case.as_json()
+    other["engine"]["interruption_frac"] = 0.9
+    assert figures(case_from_json(other)) == figures(MATTERS["engine"](case)) != known
 
 
 def test_a_known_replica_answers_for_the_traffic_that_is_asked_about(case: Case) -> None:

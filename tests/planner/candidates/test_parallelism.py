@@ -21,6 +21,7 @@ from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support.lever_plans import ROUGHLY
+from tests.support.shared_plans import fleet_plan
 from tests.support.shown import plan_text
 
 TEXT = """
@@ -78,8 +79,8 @@ def test_a_wrong_word_names_those_there_are() -> None:
 
 
 def test_more_ways_never_cost_more() -> None:
-    costs = {ways: planner.plan_fleet(case(ways), ROUGHLY).bound_usd_per_month for ways in ("[tensor]", "[expert]")}
-    both = planner.plan_fleet(case("[tensor, expert]"), ROUGHLY)
+    costs = {ways: fleet_plan(case(ways), ROUGHLY).bound_usd_per_month for ways in ("[tensor]", "[expert]")}
+    both = fleet_plan(case("[tensor, expert]"), ROUGHLY)
     assert both.bound_usd_per_month <= min(costs.values()) * (1 + 1e-6)
 
 
@@ -112,7 +113,7 @@ def test_the_checker_knows_what_the_menu_allows_and_how_fast_each_way_is(shared:
 
 
 def test_the_checker_knows_a_menu_without_slices() -> None:
-    sliced = planner.plan_fleet(case(None), ROUGHLY)
+    sliced = fleet_plan(case(None), ROUGHLY)
     assert sliced.pools[0].deployments[0].deployment.gpus_per_replica > 1
     menu = with_limits(parallelism=("expert",))(sliced.case)
     tampered = sliced.as_json() | {"case": menu.model_dump(mode="json"), "case_hash": menu.hash()}
@@ -142,7 +143,7 @@ def test_adapters_are_served_in_slices_alone(way: str, together: bool) -> None:
 
 def test_a_diff_compares_the_ways_of_two_menus(shared: Plan) -> None:
     assert diff_plans(shared, shared).same
-    (change,) = diff_plans(planner.plan_fleet(case(None), ROUGHLY), shared).limits
+    (change,) = diff_plans(fleet_plan(case(None), ROUGHLY), shared).limits
     assert (change.key, change.before, change.after) == ("parallelism", "tensor", "expert")
 
 
@@ -172,7 +173,7 @@ def test_another_menu_is_formulated_anew() -> None:
 
 def test_every_copy_of_attention_is_told_its_share() -> None:
     """Each is an engine of its own; side by side on an instance there are as many as all replicas have together."""
-    plan = planner.plan_fleet(case("[data]"), ROUGHLY)
+    plan = fleet_plan(case("[data]"), ROUGHLY)
     (told,) = plan.pools[0].deployments
     d, words = told.deployment, shlex.split(serve_commands(plan)[0].command)
     assert d.parallelism == "data"

@@ -32,6 +32,7 @@ from planner.performance.latency import Lora, decode_step_s
 from planner.performance.queueing import prompt_wait_s
 from problems.recipes.pools import Pool
 from problems.staffing import staffing_z
+from tests.support.shared_plans import fleet_plan
 
 BASE = case_from_text(
     """
@@ -45,6 +46,7 @@ menu: {gpus: [l4, h100], quantizations: [fp16, fp8], purchase: [on-demand, spot]
 baseline: openai/gpt-4o-mini
 """
 )
+
 A = BASE.workloads[0]
 SLOTS = slots_of(BASE)
 LENGTHS = [{"share_frac": 0.9, "input_tokens": 800.0, "output_tokens": 200.0},
@@ -229,7 +231,7 @@ def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> Non
     """Also where FP8 beats FP16 by itself, but the older GPU can be mixed with FP16 alone."""
     text = OLD_AND_NEW.replace("a100-80gb, h100", gpus).replace("400k", requests)
     usd = [
-        planner.plan_fleet(case_from_text(text.replace("fp16, fp8", menu))).cost_usd_per_month
+        fleet_plan(case_from_text(text.replace("fp16, fp8", menu))).cost_usd_per_month
         for menu in ("fp16", "fp16, fp8", "fp16, fp8, int4-awq")
     ]
     assert usd[1] <= usd[0] * (1 + 1e-3)
@@ -237,15 +239,16 @@ def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> Non
 
 
 @pytest.mark.parametrize("requests", ["60k", "900k"])
+@pytest.mark.slow
 @pytest.mark.parametrize("gpus", ["a10g, h100", "a100-80gb, h100", "l4, a10g, l40s"])
 def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = OLD_AND_NEW.replace("a100-80gb, h100", gpus).replace("400k", requests)
     case = case_from_text(text.replace("fp16, fp8", "fp16, fp8, int8, int4-awq"))
-    plan, kept = planner.plan_fleet(case), len(enumerate_candidates(case).accepted["a"])
+    plan, kept = fleet_plan(case), len(enumerate_candidates(case).accepted["a"])
     with monkeypatch.context() as patch:
         patch.setattr(planner.candidates.screen, "dominated_variants", lambda *args: Dominated({}, frozenset()))
         assert len(enumerate_candidates(case).accepted["a"]) > kept
-        of_everything = planner.plan_fleet(case)
+        of_everything = fleet_plan(case)
     within = max(plan.gap_frac, of_everything.gap_frac) + 1e-9
     assert plan.cost_usd_per_month == pytest.approx(of_everything.cost_usd_per_month, rel=within)
 
@@ -258,12 +261,12 @@ workloads:
 menu: {gpus: [a10g, h100], quantizations: [fp8, fp16], purchase: [on-demand]}
 baseline: openai/gpt-4o-mini
 """
-    plan = planner.plan_fleet(case_from_text(text))
+    plan = fleet_plan(case_from_text(text))
     (pool,) = plan.pools
     served_by = {(d.deployment.gpu, d.deployment.quantization) for d in pool.deployments}
     assert served_by == {("a10g", "fp16"), ("h100", "fp16")}
     for gpu in ("a10g", "h100"):
-        alone = planner.plan_fleet(case_from_text(text.replace("a10g, h100", gpu)))
+        alone = fleet_plan(case_from_text(text.replace("a10g, h100", gpu)))
         assert plan.cost_usd_per_month < 0.95 * alone.cost_usd_per_month
 
 

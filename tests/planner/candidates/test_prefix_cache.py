@@ -18,6 +18,7 @@ from planner.catalog.variant import Variant
 from planner.io.errors import InputError
 from planner.performance.memory import kv_bytes_per_token, kv_room_bytes
 from planner.plan.plan import Plan
+from tests.support.shared_plans import fleet_plan
 
 CURVE = "{requests_per_s: 4, curve: [{tokens: 100k, hit_rate: 20%}, {tokens: 2M, hit_rate: 70%}]}"
 DEMAND = """
@@ -50,7 +51,7 @@ def replica(router: str, gpu: str = "h100", curve: str = CURVE, caching: str = "
 
 @cache
 def planned(router: str) -> Plan:
-    return planner.plan_fleet(case_behind(router))
+    return fleet_plan(case_behind(router))
 
 
 def by_hand(residence_s: float, share: float) -> float:

@@ -22,6 +22,7 @@ from planner.case.slots import rates_rps, requests_per_month, slots_of
 from planner.catalog import apis as api_prices
 from planner.catalog.entries import ApiModel, Offer, shipped_catalog, traffic_kinds
 from planner.io.errors import InputError
+from tests.support.shared_plans import fleet_plan
 
 FIVE_LINES = """\
 workloads:
@@ -545,8 +546,8 @@ def test_an_own_price_is_not_stale() -> None:
 
 def test_cheaper_prices_never_make_a_dearer_plan() -> None:
     menu = "menu: {gpus: [l40s], quantizations: [fp16]}\n"
-    listed = planner.plan_fleet(case_of(FIVE_LINES + menu))
-    own = planner.plan_fleet(case_of(FIVE_LINES + menu + "prices: {aws/g6e.xlarge: {on_demand: -50%}}\n"))
+    listed = fleet_plan(case_of(FIVE_LINES + menu))
+    own = fleet_plan(case_of(FIVE_LINES + menu + "prices: {aws/g6e.xlarge: {on_demand: -50%}}\n"))
     assert own.cost_usd_per_month < listed.cost_usd_per_month
     assert all("your own price" in line.price_source for line in own.fleet if line.offer == L40S)
 
@@ -611,7 +612,7 @@ def test_own_entries_in_the_file_and_beside_it_make_the_same_plan(tmp_path: Path
     (beside.parent / "own.yaml").write_text(yaml.safe_dump(OWN), encoding="utf-8")
     cases = [planner.load_case(file) for file in (inline, beside)]
     assert cases[0].hash() == cases[1].hash()
-    plan = planner.plan_fleet(cases[0])
+    plan = fleet_plan(cases[0])
     assert {line.offer for line in plan.fleet} == {"own/box@basement"}
     assert plan.workloads[0].models == ("my-model",)
     assert plan.case.gpus["my-gpu"].source == "your own figure"
@@ -735,7 +736,7 @@ def test_the_price_of_embeddings_is_the_published_one() -> None:
 def test_the_baseline_is_the_price_of_a_request_times_the_requests() -> None:
     text = FIVE_LINES.replace("baseline:", "    tokens: {input: 300k, output: 500}\nbaseline:")
     text = text.replace("baseline:", "    caching: {shared_prefix_tokens: 1000, prefix_hit_rate: 50%}\nbaseline:")
-    plan = planner.plan_fleet(case_of(text.replace("openai/gpt-4o-mini", "google/gemini-2.5-pro")))
+    plan = fleet_plan(case_of(text.replace("openai/gpt-4o-mini", "google/gemini-2.5-pro")))
     model = api_prices.api_model("google/gemini-2.5-pro")
     assert model is not None
     expected = 400_000 * 730 / 24 * model.request_usd(300_000, 500, 500)

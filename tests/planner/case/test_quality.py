@@ -23,6 +23,7 @@ from planner.reports.html import html_report
 from planner.reports.phrases import baseline_notes
 from planner.reports.tables.quality import quality
 from tests.support.lever_plans import ROUGHLY
+from tests.support.shared_plans import fleet_plan
 
 TEXT = """
 workloads:
@@ -67,26 +68,26 @@ def test_a_loss_of_another_family_is_said_to_be_borrowed() -> None:
     basis = quality_of(case("qwen2.5-7b"), w, "qwen2.5-7b", "fp8")
     assert (basis.loss_frac, basis.fallback, basis.borrowed) == (0.015, False, True)
     assert "borrowed from Llama-3.1-8B-Instruct" in basis.remark
-    plan = planner.plan_fleet(case("qwen2.5-7b"), ROUGHLY)
+    plan = fleet_plan(case("qwen2.5-7b"), ROUGHLY)
     if plan.workloads[0].quantizations[0] != "fp16":
         assert any("borrowed from Llama" in note for note in quality_notes(plan))
         assert "borrowed from Llama" in html_report(plan)
 
 
 def test_a_limit_on_chat_rejects_what_a_limit_on_means_accepts() -> None:
-    chat = planner.plan_fleet(case(loss="2%, benchmark: chat"), ROUGHLY)
+    chat = fleet_plan(case(loss="2%, benchmark: chat"), ROUGHLY)
     reasons = {(r.quantization, r.value) for r in chat.rejected if r.reason == "quality loss"}
     assert ("int4-gptq", "7.0% on Arena-Hard") in reasons
-    default = planner.plan_fleet(case(), ROUGHLY)
+    default = fleet_plan(case(), ROUGHLY)
     assert not any(r.quantization == "int4-gptq" and r.reason == "quality loss" for r in default.rejected)
 
 
 def test_what_was_not_measured_can_be_forbidden_and_the_checker_knows() -> None:
-    strict = planner.plan_fleet(case("qwen2.5-7b", "2%, unmeasured: forbidden"), ROUGHLY)
+    strict = fleet_plan(case("qwen2.5-7b", "2%, unmeasured: forbidden"), ROUGHLY)
     assert set(strict.workloads[0].quantizations) == {"fp16"}
     reasons = [r for r in strict.rejected if r.reason == "quality was not measured"]
     assert {r.quantization for r in reasons} == {"fp8", "int4-gptq", "int8"}
-    loose = planner.plan_fleet(case("qwen2.5-7b"), ROUGHLY)
+    loose = fleet_plan(case("qwen2.5-7b"), ROUGHLY)
     assert set(loose.workloads[0].quantizations) != {"fp16"}
     (w,) = loose.case.workloads
     changed = loose.case.model_copy(update={"workloads": (w.model_copy(update={"unmeasured_forbidden": True}),)})
@@ -158,14 +159,14 @@ def test_a_large_workload_is_not_sent_to_a_small_model_without_a_word() -> None:
     assert tier_of_model(shipped_catalog().models["llama-3.3-70b"]) == "large"
     few = TEXT.replace("200k", "300").replace("MODEL", "llama-3.3-70b").replace("LOSS", "1%")
     few = few.replace("[API]", "[openai/gpt-4o-mini]") + ALLOWED
-    plan = planner.plan_fleet(planner.case_from_text(few), ROUGHLY)
+    plan = fleet_plan(planner.case_from_text(few), ROUGHLY)
     assert plan.workloads[0].api == "openai/gpt-4o-mini"
     (said,) = smaller_apis(plan)
     assert "openai/gpt-4o-mini, a small model, where llama-3.3-70b is a large one" in said
     assert "a small model, where llama-3.3-70b is a large one" in html_report(plan)
     assert size_beside(plan, "openai/gpt-4o-mini", ("chat",)) == "small, large asked"
     assert any("a small model" in str(row[-1]) for row in quality(plan).rows)
-    large = planner.plan_fleet(planner.case_from_text(few.replace("4o-mini]", "4o]")), ROUGHLY)
+    large = fleet_plan(planner.case_from_text(few.replace("4o-mini]", "4o]")), ROUGHLY)
     assert list(smaller_apis(large)) == []
 
 
@@ -190,7 +191,7 @@ def test_an_api_of_a_lower_tier_may_be_forbidden(text: str) -> None:
     shown = html_report(plan)
     assert "sells a model of a lower tier" in shown
     larger = text.replace("gpt-4o-mini]", "gpt-4o-mini, openai/gpt-4o]")
-    both = planner.plan_fleet(planner.case_from_text(larger), ROUGHLY)
+    both = fleet_plan(planner.case_from_text(larger), ROUGHLY)
     assert both.workloads[0].api == "openai/gpt-4o"
     steps = [limit.one_more.label for limit in every_limit(both.case) if limit.one_more]
     assert "let chat use an API of a lower tier (api, policy.smaller_apis)" in steps
@@ -203,9 +204,7 @@ def test_the_same_model_and_one_of_unknown_size_are_never_too_small() -> None:
     case = planner.case_from_text(text + own + "policy: {smaller_apis: forbidden}\n")
     assert allowed_apis(case, case.workloads[0]) == case.menu_apis
     text = FEW.replace("[API]", "[own/mystery]") + own
-    (said,) = smaller_apis(
-        planner.plan_fleet(planner.case_from_text(text + "policy: {smaller_apis: forbidden}\n"), ROUGHLY)
-    )
+    (said,) = smaller_apis(fleet_plan(planner.case_from_text(text + "policy: {smaller_apis: forbidden}\n"), ROUGHLY))
     assert "own/mystery; its name does not reveal its size, so no-smaller does not exclude it" in said
 
 
@@ -216,17 +215,17 @@ def test_a_baseline_and_sellers_that_are_too_small_are_not_ones_to_buy_at() -> N
         .replace("gpus: [l40s, h100]", "gpus: [l4]")
     )
     text = models.replace(", apis: [API]", "").replace("baseline: openai/gpt-4o", "baseline: openai/gpt-4o-mini")
-    free = planner.plan_fleet(planner.case_from_text(text + ALLOWED), ROUGHLY)
+    free = fleet_plan(planner.case_from_text(text + ALLOWED), ROUGHLY)
     assert free.workloads[0].models == ("llama-3.1-8b",)
     assert {bill.model for bill in sold_cheaper(free)} and not list(baseline_notes(free))
-    barred = planner.plan_fleet(planner.case_from_text(text + "policy: {smaller_apis: forbidden}\n"), ROUGHLY)
+    barred = fleet_plan(planner.case_from_text(text + "policy: {smaller_apis: forbidden}\n"), ROUGHLY)
     assert {bill.model for bill in sold_cheaper(barred)}, "a model that the file lists may be bought as well"
     (said,) = baseline_notes(barred)
     assert said.startswith("the baseline openai/gpt-4o-mini may not answer chat, which asks for a larger model")
 
 
 def test_a_plan_that_sends_requests_to_a_smaller_model_than_allowed_fails_its_check() -> None:
-    plan = json.loads(planner.plan_fleet(planner.case_from_text(MINI + ALLOWED), ROUGHLY).to_json())
+    plan = json.loads(fleet_plan(planner.case_from_text(MINI + ALLOWED), ROUGHLY).to_json())
     assert check_plan(plan) == []
     plan["case"]["limits"]["smaller_apis_forbidden"] = True
     assert any("a small model, although none smaller than llama-3.3-70b (large)" in said for said in check_plan(plan))
@@ -235,6 +234,6 @@ def test_a_plan_that_sends_requests_to_a_smaller_model_than_allowed_fails_its_ch
 def test_where_only_a_smaller_model_could_serve_that_is_the_reason_and_the_remedy() -> None:
     impossible = MINI.replace("gpus: [l40s, h100]", "gpus: [t4]") + "policy: {smaller_apis: forbidden}\n"
     with pytest.raises(planner.Infeasible) as none:
-        planner.plan_fleet(planner.case_from_text(impossible), ROUGHLY)
+        fleet_plan(planner.case_from_text(impossible), ROUGHLY)
     assert "every API on the menu sells a model of a lower tier" in str(none.value)
     assert "let chat use an API of a lower tier (api, policy.smaller_apis)" in str(none.value)

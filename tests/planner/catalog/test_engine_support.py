@@ -24,6 +24,7 @@ from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
 from planner.reports.catalog import catalog_document
 from planner.reports.text import as_text
+from tests.support.shared_plans import fleet_plan
 from tests.support.shown import plan_csv, plan_text
 
 CATALOG = shipped_catalog()
@@ -122,7 +123,7 @@ def test_what_is_unproven_with_a_borrowed_loss_is_used_only_where_that_is_allowe
     text = MIXTURE.replace("ENGINE", "tgi")
     with pytest.raises(planner.Infeasible, match="unproven, and its loss of quality is borrowed"):
         planner.plan_fleet(planner.case_from_text(text.replace("policy: {unproven: allowed}\n", "")))
-    allowed = planner.plan_fleet(planner.case_from_text(text))
+    allowed = fleet_plan(planner.case_from_text(text))
     assert allowed.fleet and check_plan(allowed.as_json()) == []
     limits = allowed.case.limits.model_copy(update={"unproven_forbidden": None})
     case = allowed.case.model_copy(update={"limits": limits})
@@ -131,12 +132,12 @@ def test_what_is_unproven_with_a_borrowed_loss_is_used_only_where_that_is_allowe
 
 
 def test_a_way_that_the_engine_lacks_is_rejected_with_its_reason() -> None:
-    plan = planner.plan_fleet(planner.case_from_text(MIXTURE.replace("ENGINE", "tgi")))
+    plan = fleet_plan(planner.case_from_text(MIXTURE.replace("ENGINE", "tgi")))
     assert {d.deployment.variant.parallelism for pool in plan.pools for d in pool.deployments} == {"tensor"}
     reasons = {(r.parallelism, r.reason) for r in plan.rejected if r.parallelism}
     assert reasons == {(way, "TGI shards every layer over all GPUs of a replica") for way in ("expert", "data")}
     assert check_plan(plan.as_json()) == []
-    waits = planner.plan_fleet(planner.case_from_text(MIXTURE.replace("ENGINE", "tensorrt-llm")))
+    waits = fleet_plan(planner.case_from_text(MIXTURE.replace("ENGINE", "tensorrt-llm")))
     assert any(r.parallelism == "data" and "prompts wait" in r.reason for r in waits.rejected)
 
 
@@ -149,7 +150,7 @@ baseline: openai/gpt-4o-mini
 
 
 def test_what_is_known_not_to_run_is_rejected_with_its_reason_and_a_plan_with_it_does_not_hold() -> None:
-    plan = planner.plan_fleet(planner.case_from_text(GEMMA))
+    plan = fleet_plan(planner.case_from_text(GEMMA))
     assert {d.deployment.gpu for pool in plan.pools for d in pool.deployments} == {"l4"}
     reasons = {(r.gpu, r.reason) for r in plan.rejected if r.gpu == "t4"}
     assert reasons == {("t4", "vLLM does not run this model in FP16, and the GPU has no BF16")}

@@ -9,6 +9,7 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from tests.planner.reports.tables.test_focus import HELD
 from tests.support.lever_plans import DEMANDS, lever_plan
+from tests.support.shared_plans import fleet_plan
 
 OVERFLOW = """
 workloads:
@@ -23,7 +24,7 @@ baseline: openai/gpt-4o-mini
 
 
 def planned(text: str) -> Plan:
-    return planner.plan_fleet(planner.case_from_text(text))
+    return fleet_plan(planner.case_from_text(text))
 
 
 @pytest.mark.parametrize("text", [HELD, OVERFLOW])

@@ -23,6 +23,7 @@ from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, only_our_tags
 from tests.support.places import ROOT
+from tests.support.shared_plans import fleet_plan
 
 EXAMPLE = ROOT / "examples" / "policies" / "production.yaml"
 HOSTILE = "=cmd() <script>alert(1)</script> | `x` [a](http://b) @all #1 \u202e [bold]"
@@ -31,7 +32,7 @@ AS_OF = date(2027, 1, 31)
 
 @cache
 def small_plan() -> Plan:
-    return planner.plan_fleet(planner.case_from_text(SMALL))
+    return fleet_plan(planner.case_from_text(SMALL))
 
 
 def checked(plan: Plan, text: str, against: Plan | None = None, as_of: date | None = AS_OF) -> Check:

@@ -30,6 +30,7 @@ from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progr
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
+from tests.support.shared_plans import fleet_plan
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def explanation(plan: Plan) -> Explanation:
 
 
 def cost_of(case: Case) -> float:
-    return planner.plan_fleet(case, EXACT).cost_usd_per_month
+    return fleet_plan(case, EXACT).cost_usd_per_month
 
 
 def test_a_step_more_of_a_limit_saves_what_planning_again_says(plan: Plan, explanation: Explanation) -> None:

@@ -22,6 +22,7 @@ from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
+from tests.support.shared_plans import fleet_plan
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +151,7 @@ def test_a_remedy_makes_room_for_a_plan_and_a_step_less_does_not(
     assert outcome(case) is Outcome.INFEASIBLE
     found = smallest(case, limit)
     changed = found.change(case)
-    plan = planner.plan_fleet(changed)
+    plan = fleet_plan(changed)
     assert plan.bound_usd_per_month <= found.cost_usd_per_month * (1 + 1e-9)
     assert found.proved_smallest
     if one_less is not None:
@@ -161,7 +162,7 @@ def test_shedding_says_how_much_would_be_turned_away() -> None:
     case = planner.case_from_text(with_policy("max_gpus: {l40s: 2}", FORBIDDEN.replace("400k", "500k")))
     found = smallest(case, "chat.shed")
     (said,) = re.findall(r"about ([\d.]+)% would be shed", found.said)
-    shed = planner.plan_fleet(found.change(case)).workloads[0].shed_share_frac
+    shed = fleet_plan(found.change(case)).workloads[0].shed_share_frac
     assert 0.001 < shed < 0.2
     assert shed == pytest.approx(float(said) / 100, abs=0.005)
     assert not found.proved_smallest
@@ -323,5 +324,5 @@ def test_a_cap_on_what_a_vendor_is_paid_is_raised_to_what_is_enough() -> None:
     found = smallest(case, "policy.vendors.max_usd_per_month.aws")
     assert "let provider aws be paid $" in found.said and "less may be enough" in found.said
     assert not found.proved_smallest
-    plan = planner.plan_fleet(found.change(case))
+    plan = fleet_plan(found.change(case))
     assert plan.cost_usd_per_month == pytest.approx(found.cost_usd_per_month, rel=0.002)

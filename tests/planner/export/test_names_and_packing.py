@@ -22,6 +22,7 @@ from planner.export.packing import Wanted, packed, skews
 from planner.plan.plan import Plan
 from tests.support.manifest_checks import assert_valid, objects
 from tests.support.report_plans import HOSTILE
+from tests.support.shared_plans import fleet_plan
 
 LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 NASTY = [
@@ -80,7 +81,7 @@ WORKLOAD = (
 def small() -> Plan:
     text = "workloads:\n" + WORKLOAD.format("one") + WORKLOAD.format("two")
     text += "menu: {gpus: [l4], quantizations: [fp8], max_deployments: 1, apis: []}\nbaseline: openai/gpt-4o-mini\n"
-    plan = planner.plan_fleet(planner.case_from_text(text))
+    plan = fleet_plan(planner.case_from_text(text))
     assert len(plan.pools) == 1
     return plan
 

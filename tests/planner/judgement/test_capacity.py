@@ -13,6 +13,7 @@ from planner.catalog.scarcity import by_the_hour, scarcities
 from planner.judgement import Concern, concerns_of
 from planner.judgement.capacity import scarce_instances
 from planner.plan.plan import Plan
+from tests.support.shared_plans import fleet_plan
 
 BOXES = """\
 workloads:
@@ -33,7 +34,7 @@ OFFER = "aws/p5en.48xlarge@us-east-1"
 @cache
 def plan_with(requests: str = "2M", more: str = "", purchase: str = "[on-demand]") -> Plan:
     text = BOXES.replace("2M", requests).replace("[on-demand]", purchase) + more
-    plan = planner.plan_fleet(planner.case_from_text(text))
+    plan = fleet_plan(planner.case_from_text(text))
     assert isinstance(plan, Plan)
     return plan
 

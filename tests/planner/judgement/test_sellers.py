@@ -18,6 +18,7 @@ from planner.plan.plan import Plan
 from planner.plan.sellers import cheapest_elsewhere
 from planner.reports.page import as_page
 from planner.reports.plan import plan_document
+from tests.support.shared_plans import fleet_plan
 from tests.support.shown import first_screen, plan_markdown
 
 CHAT = """\
@@ -37,7 +38,7 @@ baseline: openai/gpt-4o
 @cache
 def plan_with(old: str = "", new: str = "") -> Plan:
     assert old in CHAT
-    plan = planner.plan_fleet(planner.case_from_text(CHAT.replace(old, new) if old else CHAT))
+    plan = fleet_plan(planner.case_from_text(CHAT.replace(old, new) if old else CHAT))
     assert isinstance(plan, Plan)
     return plan
 

@@ -12,6 +12,7 @@ from planner.checker import check_plan
 from planner.explanations.relaxations import Infeasible
 from planner.plan.plan import Plan
 from tests.support.places import ROOT
+from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import rehashed
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ baseline: openai/gpt-4o-mini
 
 @cache
 def planned(policy: str) -> Plan:
-    return planner.plan_fleet(planner.case_from_text(DEMAND.replace("POLICY", policy)))
+    return fleet_plan(planner.case_from_text(DEMAND.replace("POLICY", policy)))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_the_checker_refuses_replicas_on_one_instance() -> None:
 def test_one_instance_alone_is_refused_by_the_name_of_the_rule() -> None:
     text = DEMAND.replace("POLICY", 'min_replicas: 2, max_instances: {"colo/eight@home": 1}')
     with pytest.raises(Infeasible) as refused:
-        planner.plan_fleet(planner.case_from_text(text))
+        fleet_plan(planner.case_from_text(text))
     assert refused.value.proved
     assert {"policy.spread", "policy.min_replicas"} <= {remedy.limit for remedy in refused.value.remedies}
     assert "(policy.spread: false)" in str(refused.value)
@@ -125,7 +126,7 @@ def test_one_spot_instance_does_not_hold_a_whole_deployment(spot_usd: str, on_de
     """The other workload fills two instances that are not spot, so a third on spot would hold all that may be lost."""
     profile = str(ROOT / "examples" / "profiles" / "one-request-a-second.yaml")
     case = planner.case_from_text(ONE_SPOT_INSTANCE.replace("SPOT", spot_usd).replace("PROFILE", profile))
-    plan = planner.plan_fleet(case)
+    plan = fleet_plan(case)
     bought = {line.purchase: set(line.instances_by_slot) for line in plan.fleet}
     assert bought == {way: {n} for way, n in (("on-demand", on_demand), ("spot", spot)) if n}
     assert check_plan(plan.as_json()) == []

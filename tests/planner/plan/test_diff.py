@@ -18,19 +18,20 @@ from planner.reports.text import as_text
 from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, only_our_tags
+from tests.support.shared_plans import fleet_plan
 
 HOSTILE = "<script>|`x`|[a](http://b) @all #1 [bold]"
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return planner.plan_fleet(planner.case_from_text(SMALL))
+    return fleet_plan(planner.case_from_text(SMALL))
 
 
 @pytest.fixture(scope="module")
 def larger() -> Plan:
     text = SMALL.replace("400k", "600k").replace("critical_share: 60%", "critical_share: 80%")
-    return planner.plan_fleet(planner.case_from_text(text + "prices: {aws/g6e.xlarge: {on_demand: $2/h}}\n"))
+    return fleet_plan(planner.case_from_text(text + "prices: {aws/g6e.xlarge: {on_demand: $2/h}}\n"))
 
 
 def repriced(plan: Plan, factor: float) -> Plan:
@@ -129,7 +130,7 @@ def test_the_parts_add_up_to_the_cent(cost: float, tokens: float, factor: float,
 
 def test_what_is_not_sold_any_more_is_said(plan: Plan) -> None:
     offers = {key: o for key, o in plan.case.offers.items() if key not in {f.offer for f in plan.fleet}}
-    told = diff_plans(plan, planner.plan_fleet(plan.case.model_copy(update={"offers": offers})))
+    told = diff_plans(plan, fleet_plan(plan.case.model_copy(update={"offers": offers})))
     assert told.attribution.prices_usd_per_month == 0
     assert any("has no price in the second plan" in note for note in told.attribution.notes)
     assert {c.key for c in told.inputs} == {"offers"}

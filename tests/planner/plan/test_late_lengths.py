@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import planner
 from planner.case.demand.load import case_from_text
 from planner.plan.late_lengths import late_answers, late_lengths
 from planner.plan.plan import Served
 from planner.reports.phrases import demand_notes
 from solvers.search.fleet_solution import Options
+from tests.support.shared_plans import fleet_plan
 
 DEMAND = """
 workloads:
@@ -27,7 +27,7 @@ baseline: openai/gpt-4o-mini
 
 
 def test_a_plan_says_which_prompts_are_late() -> None:
-    plan = planner.plan_fleet(case_from_text(DEMAND.replace("TARGET", "5s")), Options(time_limit_s=20.0))
+    plan = fleet_plan(case_from_text(DEMAND.replace("TARGET", "5s")), Options(time_limit_s=20.0))
     (late,) = late_lengths(plan)
     assert (late.workload, late.input_tokens, late.apart) == ("documents", 100_000, False)
     assert abs(late.share_frac - 0.03) < 1e-6
@@ -38,7 +38,7 @@ def test_a_plan_says_which_prompts_are_late() -> None:
 
 
 def test_nothing_is_said_where_all_are_in_time() -> None:
-    plan = planner.plan_fleet(case_from_text(DEMAND.replace("TARGET", "200s")), Options(time_limit_s=20.0))
+    plan = fleet_plan(case_from_text(DEMAND.replace("TARGET", "200s")), Options(time_limit_s=20.0))
     assert not list(late_lengths(plan))
 
 
@@ -50,7 +50,7 @@ MIXED = (
 
 
 def test_a_plan_says_where_answers_may_be_slow() -> None:
-    plan = planner.plan_fleet(case_from_text(MIXED.replace("200k", "900k")), Options(time_limit_s=20.0))
+    plan = fleet_plan(case_from_text(MIXED.replace("200k", "900k")), Options(time_limit_s=20.0))
     (slow,) = late_answers(plan)
     assert slow.workloads == ("documents",)
     assert 0.8 < slow.share_frac < slow.percentile == 0.95
@@ -63,6 +63,6 @@ def test_a_plan_says_where_answers_may_be_slow() -> None:
 
 def test_nothing_is_said_where_prompts_take_few_steps() -> None:
     short = MIXED.replace("100000", "2000").replace("12000", "1500")
-    plan = planner.plan_fleet(case_from_text(short), Options(time_limit_s=20.0))
+    plan = fleet_plan(case_from_text(short), Options(time_limit_s=20.0))
     assert not list(late_answers(plan))
     assert not any(note.startswith("at risk: ") for note in demand_notes(plan))

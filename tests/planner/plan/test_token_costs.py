@@ -9,6 +9,7 @@ from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.token_costs import token_costs
 from tests.support.lever_plans import DEMANDS, lever_plan
+from tests.support.shared_plans import fleet_plan
 
 ONE_LENGTH = """
 workloads:
@@ -37,7 +38,7 @@ def test_both_together_are_the_cost_of_the_plan(name: str) -> None:
 
 
 def planned(api: str, usd_per_h: str) -> Plan:
-    return planner.plan_fleet(planner.case_from_text(ONE_LENGTH % (api, usd_per_h)))
+    return fleet_plan(planner.case_from_text(ONE_LENGTH % (api, usd_per_h)))
 
 
 def test_on_gpus_it_is_the_time_of_prompt_and_answer() -> None:
@@ -69,7 +70,7 @@ def test_from_an_api_it_is_its_prices() -> None:
 
 
 def test_a_table_of_measured_rates_does_not_tell() -> None:
-    plan = planner.plan_fleet(planner.load_case("examples/spot-and-on-demand.yaml"))
+    plan = fleet_plan(planner.load_case("examples/spot-and-on-demand.yaml"))
     assert {d.deployment.bound_by for p in plan.pools for d in p.deployments} == {"measured table"}
     costs = token_costs(plan)
     assert (costs.usd_per_1m_input, costs.usd_per_1m_output) == (None, None)

@@ -39,6 +39,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 from tests.support.report_plans import hostile_plan
 from tests.support.review_data import MONDAY, Row, as_csv, earlier_review, example_log, planned_rows
+from tests.support.shared_plans import fleet_plan
 from tests.support.shown import in_every_format
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
@@ -121,7 +122,7 @@ def test_a_quarter_as_planned_says_so(tmp_path: Path, last: Plan) -> None:
 
 @pytest.mark.slow
 def test_growth_as_planned_is_as_planned(tmp_path: Path) -> None:
-    plan = planner.plan_fleet(planner.case_from_text(GROWING))
+    plan = fleet_plan(planner.case_from_text(GROWING))
     log = as_csv(planned_rows(plan.case, 91, factor=lambda w, hour: 1.08 ** (hour // 730)))
     found = reviewed(tmp_path, plan, log)
     assert found.review.as_planned
@@ -195,7 +196,7 @@ def test_hours_beyond_the_planned_capacity_are_counted(tmp_path: Path, last: Pla
 @pytest.mark.slow
 def test_a_year_of_twenty_workloads_with_gaps_a_launch_and_an_outage_needs_no_cleaning(tmp_path: Path) -> None:
     """What is left of a year as planned is as planned, and so is the next quarter: no gap was taken for no demand."""
-    plan = planner.plan_fleet(planner.case_from_text(TWENTY), Options(gap_frac=0.01))
+    plan = fleet_plan(planner.case_from_text(TWENTY), Options(gap_frac=0.01))
     launch = 5000
     rows: list[Row] = []
     for k, row in enumerate(planned_rows(plan.case, 365)):

@@ -16,6 +16,7 @@ from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
 from planner.verification import serving
 from tests.support.lever_plans import ROUGHLY
+from tests.support.shared_plans import fleet_plan
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ baseline: openai/gpt-4o
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return planner.plan_fleet(planner.case_from_text(LONG), ROUGHLY)
+    return fleet_plan(planner.case_from_text(LONG), ROUGHLY)
 
 
 def test_ranks_with_little_memory_keep_their_promises(plan: Plan) -> None:

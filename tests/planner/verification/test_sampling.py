@@ -30,6 +30,7 @@ from solvers.backends.clock import OUT_OF_TIME, Stopped, TimeIsUp
 from tests.planner.verification.test_verify_command import TINY
 from tests.support.command_line import Command
 from tests.support.lever_plans import lever_plan
+from tests.support.shared_plans import fleet_plan
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ WEEK = np.tile(DAY, 7) * np.where(np.arange(HOURS) // 24 < 5, 1.0, 0.6)
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return planner.plan_fleet(planner.case_from_text(TINY))
+    return fleet_plan(planner.case_from_text(TINY))
 
 
 # -- which hours ------------------------------------------------------------------------------------------------------

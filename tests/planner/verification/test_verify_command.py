@@ -31,6 +31,7 @@ from planner.verification.slack import slack_of
 from solvers.backends.clock import Stopped, TimeIsUp
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
+from tests.support.shared_plans import fleet_plan
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ baseline: openai/gpt-4o-mini
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return planner.plan_fleet(planner.case_from_text(TINY))
+    return fleet_plan(planner.case_from_text(TINY))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_the_slack_of_one_replica_is_what_the_load_may_grow_by(monkeypatch: pyte
     monkeypatch.setattr("planner.verification.slack.TOLERANCE", 0.5)
     monkeypatch.setattr("planner.verification.slack.DAYS", 1)
     small = TINY.replace("100k", "5k") + "policy: {min_replicas: 1}\n"
-    alone = planner.plan_fleet(planner.case_from_text(small))
+    alone = fleet_plan(planner.case_from_text(small))
     assert max(alone.pools[0].deployments[0].replicas_by_slot) == 1
     slack = slack_of(alone, AS_PLANNED, lambda what, done: None)
     assert slack.one_replica and slack.smallest_fleet_frac is None
@@ -122,7 +123,7 @@ def test_hours_that_miss_are_on_top_with_their_reason(plan: Plan) -> None:
 
 @pytest.mark.parametrize(("given", "expected"), [("", 0.9), ("policy: {hours_kept: 75%}\n", 0.75)])
 def test_the_demand_file_says_in_how_many_hours_a_promise_is_kept(given: str, expected: float) -> None:
-    own = planner.plan_fleet(planner.case_from_text(TINY + given))
+    own = fleet_plan(planner.case_from_text(TINY + given))
     (w,) = verify_plan(own, replace(AS_PLANNED, days=1, load=0.2)).workloads
     assert {p.hours_promised_frac for p in w.promises} == {expected}
     assert planner.check_plan(own.as_json()) == []
@@ -320,7 +321,7 @@ workloads:
 menu: {{gpus: [h100], quantizations: [fp8], purchase: [on-demand]}}
 baseline: openai/gpt-4o
 """
-    plans = [planner.plan_fleet(planner.case_from_text(demand.format(tpot=tpot))) for tpot in ("100ms", "2s")]
+    plans = [fleet_plan(planner.case_from_text(demand.format(tpot=tpot))) for tpot in ("100ms", "2s")]
     hurried, patient = (engine_settings(p, p.pools[0], p.pools[0].deployments[0].deployment) for p in plans)
     assert (hurried.batched_tokens, patient.batched_tokens) == (4096, plans[1].case.engine.chunk_tokens)
     served = verify_plan(plans[0], ServeOptions(days=1))
@@ -352,7 +353,7 @@ menu: {gpus: [h100, l40s], quantizations: [fp8], purchase: [on-demand]}
 policy: {max_instances: {aws/p5.4xlarge@us-east-1: 2, aws/p5.48xlarge@us-east-1: 0}}
 baseline: openai/gpt-4o-mini
 """
-    plan = planner.plan_fleet(planner.case_from_text(demand))
+    plan = fleet_plan(planner.case_from_text(demand))
     assert {d.deployment.gpu for d in plan.pools[0].deployments} == {"h100", "l40s"}
     for told in plan.pools[0].deployments:
         d = told.deployment
@@ -366,7 +367,7 @@ def test_memory_is_not_full_on_average() -> None:
     """A replica whose KV memory was full on average preempted every seventh request."""
     tight = TINY.replace("input: {p50: 1000, p95: 3000}, output: {p50: 20, p95: 60}", "input: 9k, output: 500")
     tight = tight.replace("100k", "20k").replace("fp8", "fp16")
-    found = verify_plan(planner.plan_fleet(planner.case_from_text(tight)), replace(AS_PLANNED, days=2))
+    found = verify_plan(fleet_plan(planner.case_from_text(tight)), replace(AS_PLANNED, days=2))
     assert found.workloads[0].preempted_frac < 0.05
 
 
@@ -454,13 +455,13 @@ def test_a_factor_of_every_hour_is_one_of_all(api: str) -> None:
     kind, plans = "llama-3.1-8b/fp8/1x/l4", []
     for hours in ([None], [(h,) for h in range(48)]):
         factors = tuple(LoadFactor(workloads=("chat",), replica=kind, factor=0.7, hours=h) for h in hours)
-        plans.append(planner.plan_fleet(case.model_copy(update={"load_factors": factors})))
+        plans.append(fleet_plan(case.model_copy(update={"load_factors": factors})))
     assert plans[0].pools[0].deployments[0].replicas_by_slot == plans[1].pools[0].deployments[0].replicas_by_slot
     assert plans[0].cost_usd_per_month == pytest.approx(plans[1].cost_usd_per_month)
     assert (plans[0].workloads[0].api_share_frac > 0) == (api == "allowed")
     some = tuple(LoadFactor(workloads=("chat",), replica=kind, factor=0.7, hours=(h,)) for h in (8, 12, 30))
-    between = planner.plan_fleet(case.model_copy(update={"load_factors": some}))
-    free = planner.plan_fleet(case).cost_usd_per_month
+    between = fleet_plan(case.model_copy(update={"load_factors": some}))
+    free = fleet_plan(case).cost_usd_per_month
     assert free <= between.cost_usd_per_month * (1 + 1e-9) <= plans[0].cost_usd_per_month * (1 + 2e-9)
 
 
@@ -530,6 +531,6 @@ def test_a_lower_load_factor_never_makes_a_plan_cheaper() -> None:
     costs = []
     for factor in (1.0, 0.9, 0.7, 0.4):
         tighter = (LoadFactor(workloads=("chat",), replica="llama-3.1-8b/fp8/1x/l4", factor=factor),)
-        costs.append(planner.plan_fleet(case.model_copy(update={"load_factors": tighter})).cost_usd_per_month)
+        costs.append(fleet_plan(case.model_copy(update={"load_factors": tighter})).cost_usd_per_month)
     assert costs == sorted(costs)
     assert costs[-1] > costs[0]

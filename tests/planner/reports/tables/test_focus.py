@@ -18,6 +18,7 @@ from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
 from tests.support.command_line import Command
 from tests.support.places import ROOT
+from tests.support.shared_plans import fleet_plan
 
 STARTS = date(2026, 11, 1)
 UPFRONT = """\
@@ -55,7 +56,7 @@ DEMANDS = {"upfront": UPFRONT, "held": HELD}
 def plan(request: pytest.FixtureRequest) -> Plan:
     if request.param == "example":
         return read_plan(ROOT / "examples" / "quarterly-review" / "last-plan.json")
-    return planner.plan_fleet(planner.case_from_text(DEMANDS[request.param]))
+    return fleet_plan(planner.case_from_text(DEMANDS[request.param]))
 
 
 def rows_of(plan: Plan) -> list[dict[str, str]]:
@@ -146,7 +147,7 @@ def test_a_purchase_gives_the_hours_that_are_used_of_it(plan: Plan) -> None:
 
 
 def test_hours_of_no_instances_are_no_charge() -> None:
-    plan = planner.plan_fleet(planner.case_from_text(UPFRONT))
+    plan = fleet_plan(planner.case_from_text(UPFRONT))
     line = plan.fleet[0].model_copy(update={"instances_by_slot": tuple(s.month for s in plan.slots)})
     on_demand = line.model_copy(update={"purchase": "on-demand", "starting_usd_per_month": 0.0})
     rows = rows_of(plan.model_copy(update={"fleet": (on_demand,)}))
@@ -193,7 +194,7 @@ def test_it_reads_back_as_planned(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_what_is_held_is_used_or_unused_at_its_signed_price() -> None:
-    plan = planner.plan_fleet(planner.case_from_text(HELD))
+    plan = fleet_plan(planner.case_from_text(HELD))
     in_use = {line.offer for line in plan.fleet}
     rows = [row for row in rows_of(plan) if row["CommitmentDiscountId"].startswith("held:")]
     assert len(rows) == 3 * 2
