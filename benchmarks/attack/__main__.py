@@ -42,8 +42,8 @@ HEAD = """\
 
 What `python benchmarks/attack --markdown docs/evidence/reliability.md` tried, and what came of it. It shares no check
 with fleetplan unless a line says so: costs are added up again by hand from the saved plan, proofs are held against
-brute force, and processes, files and exit codes are looked at from outside. `--quick` tries a tenth of it, `--only CLASS` one
-class ({classes}). A failure stays in the table until a later run
+brute force, and processes, files and exit codes are looked at from outside. `--quick` tries a tenth of it,
+`--only CLASS` one class ({classes}). A failure stays in the table until a later run
 of its class passes.
 
 | class | what is tried | times | outcome | worst case seen |
