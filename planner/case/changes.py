@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from planner.case.apis import allowed_apis
 from planner.case.case import Case, Workload
 from planner.case.slots import month_factor, slots_of
+from planner.catalog.entries import OfferPrices
 
 Change = Callable[[Case], Case]
+PRICE_FIELDS = ("usd_per_h", "p50_usd_per_h", "p95_usd_per_h", "upfront_usd")
+TIER_FIELDS = ("input_usd_per_1m", "cached_input_usd_per_1m", "output_usd_per_1m")
 
 
 def with_limits(**fields: Any) -> Change:
@@ -106,6 +109,58 @@ def multiplied(multiple: float) -> Change:
         return w.model_copy(update=rates)
 
     return with_workloads(more) if multiple != 1 else lambda case: case
+
+
+def with_gpu_prices(factor: float) -> Change:
+    """Every price of every instance so many times as high; what is held is paid as it was signed."""
+
+    def change(case: Case) -> Case:
+        offers = {name: o.model_copy(update={"prices": _dearer(o.prices, factor)}) for name, o in case.offers.items()}
+        return case.model_copy(update={"offers": offers})
+
+    return change
+
+
+def _dearer(prices: OfferPrices, factor: float) -> OfferPrices:
+    def scaled(price: Any) -> Any:
+        amounts = (name for name in type(price).model_fields if name in PRICE_FIELDS)
+        return price.model_copy(update={name: factor * getattr(price, name) for name in amounts})
+
+    given = ((name, getattr(prices, name)) for name in type(prices).model_fields)
+    return prices.model_copy(update={name: scaled(price) for name, price in given if price is not None})
+
+
+def with_api_prices(factor: float) -> Change:
+    """Every price of every API so many times as high, the baseline's too; penalties of what is shed stay."""
+
+    def scaled(prices: Any) -> Any:
+        tiers = tuple(
+            tier.model_copy(
+                update={name: factor * getattr(tier, name) for name in TIER_FIELDS if getattr(tier, name) is not None}
+            )
+            for tier in prices.tiers
+        )
+        return prices.model_copy(update={"tiers": tiers})
+
+    def change(case: Case) -> Case:
+        apis = {}
+        for name, api in case.apis.items():
+            batch = None if api.batch is None else scaled(api.batch)
+            apis[name] = scaled(api).model_copy(update={"batch": batch})
+        return case.model_copy(update={"apis": apis})
+
+    return change
+
+
+def with_targets(kind: Literal["ttft", "tpot"], factor: float) -> Change:
+    """TTFT or TPOT of every workload that may not wait, so many times as long."""
+
+    def change(w: Workload) -> Workload:
+        target = getattr(w, kind)
+        longer = target.model_copy(update={"seconds": factor * target.seconds})
+        return w if w.deadline_h is not None else w.model_copy(update={kind: longer})
+
+    return with_workloads(change)
 
 
 def may_use_an_api(case: Case) -> bool:

@@ -47,7 +47,12 @@ Budgets = Annotated[
 ]
 Sets = Annotated[list[str] | None, _many("--set", "PATH=VALUE,...", "Other values for an input; +20% scales it.")]
 Scales = Annotated[
-    list[str] | None, _many("--scale", "demand=FROM:TO:COUNT", "Multiply all demand, or that of one workload.")
+    list[str] | None,
+    _many(
+        "--scale",
+        "demand=FROM:TO:COUNT",
+        "Multiply demand, that of one workload, gpu-prices, api-prices, ttft or tpot.",
+    ),
 ]
 Withouts = Annotated[list[str] | None, _many("--without", "NAME", "Leave something out: spot, api, a GPU, prefix, ...")]
 Onlys = Annotated[

@@ -1,7 +1,8 @@
 """Changes to a case as people write them, applied to the demand file before it is read: every rule of reading holds.
 
 --set PATH=VALUE[,VALUE...]     a value as in the file; +20% and -20% scale what the file has there
---scale demand=0.5:4:8          from:to:count, evenly on a logarithmic scale, or single multiples 0.5,1,2
+--scale demand=0.5:4:8          from:to:count, evenly on a logarithmic scale, or single multiples 0.5,1,2; also a
+                                workload's, or gpu-prices, api-prices, ttft or tpot of all of them
 --without spot                  a way to buy, a GPU, a kind of cache, api, sharing, deferral
 --only gpus=l4,a100-80gb        a list of the menu
 """
@@ -9,14 +10,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path as FilePath
 from typing import Any, get_args
 
 from planner.case.case import CACHE_KINDS, Case
-from planner.case.changes import multiplied, with_workload
+from planner.case.changes import (
+    Change,
+    multiplied,
+    with_api_prices,
+    with_gpu_prices,
+    with_targets,
+    with_workload,
+)
 from planner.case.demand.future.edits import clashes, edits_of, put
 from planner.case.demand.load import DEFAULT_PURCHASE, case_of_document
 from planner.case.demand.schema import MenuSpec, PurchaseName
@@ -28,6 +37,14 @@ from planner.io.units import parse_positive_count
 from planner.levers import SWITCHES
 
 MOST_VALUES, MOST_RUNS = 1000, 10_000
+SCALES: dict[str, Callable[[float], Change]] = {
+    "demand": multiplied,
+    "gpu-prices": with_gpu_prices,
+    "api-prices": with_api_prices,
+    "ttft": partial(with_targets, "ttft"),
+    "tpot": partial(with_targets, "tpot"),
+}
+"""what of a whole case can be multiplied"""
 LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching", "parallelism")
 PURCHASES = get_args(PurchaseName)
 
@@ -151,13 +168,13 @@ class Source:
 
     def _scaled(self, case: Case, change: Override) -> Case:
         factor = parse_positive_count(change.text)
-        if change.key == "demand":
-            return multiplied(factor)(case)
+        if change.key in SCALES:
+            return SCALES[change.key](factor)(case)
         name = change.key.removeprefix("workloads.")
         workload = next((w for w in case.workloads if w.name == name), None)
         if workload is None:
-            known = ["demand", *(w.name for w in case.workloads)]
-            remedy = did_you_mean(name, known) or "Scale demand, or a workload by its name"
+            known = [*SCALES, *(w.name for w in case.workloads)]
+            remedy = did_you_mean(name, known) or f"Scale {', '.join(SCALES)}, or a workload by its name"
             raise input_error(change.option, f"there is nothing called {shown(name)} to scale", remedy)
         rates = {d: tuple(factor * r for r in getattr(workload, d)) for d in ("weekday_rps", "weekend_rps")}
         return with_workload(name, **rates)(case)

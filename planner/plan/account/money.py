@@ -239,6 +239,14 @@ class Money:
         ]
         return self._of_month(everybody, month) + self.engineers_usd + self.vendors_usd + self.held_usd
 
+    def parts_of_month(self, month: int) -> tuple[float, float, float]:
+        """What one month pays for instances, for APIs, and for all else besides what is held."""
+        instances = [self.instance_hours(p) * self.price(p).usd_per_h for p in self.account.decided.purchases]
+        apis = [self.api_usd_per_h(s) for s in self.account.served]
+        caching = [self.caching_usd_per_h(s) for s in self.account.served]
+        rest = self._of_month(caching, month) + self.engineers_usd + self.vendors_usd
+        return self._of_month(instances, month), self._of_month(apis, month), rest
+
     def penalty_usd_of_month(self, month: int) -> float:
         account = self.account
         shed = ((s, account.flow(s.w, s.decided.shed_flows).sum(axis=1)) for s in account.served)
