@@ -30,6 +30,11 @@ class Controller(Strict):
     up_at: float = Field(default=0.55, gt=0)
     down_at: float = Field(default=0.40, gt=0)
     """of the SLO ratio: above and below which it changes the count"""
+    ttft_buckets_s: tuple[float, ...] = Field(default=(), strict=False)
+    tpot_buckets_s: tuple[float, ...] = Field(default=(), strict=False)
+    """upper bounds of the histograms that latencies are read from, as Prometheus does; none: as they are"""
+    latencies_at_end: bool = False
+    """whether a TTFT is known when the answer ends, not at its first token"""
     period_s: float = Field(default=15.0, ge=1)
     window_s: float = Field(default=0.0, ge=0)
     """over which the signal is averaged; 0: as it is"""

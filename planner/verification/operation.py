@@ -185,10 +185,11 @@ class Operator:
 
     def _ratio(self, simulation: Simulation, before_s: float) -> float:
         """How near P90 of TTFT and TPOT of the last minute are to their targets."""
-        requests, outcome = simulation.requests, simulation.outcome
-        first = np.flatnonzero((outcome.first_s > before_s) & (outcome.first_s <= self.now_s))
+        requests, outcome, c = simulation.requests, simulation.outcome, self.setting.controller
+        known_s = outcome.last_s if c.latencies_at_end else outcome.first_s
+        first = np.flatnonzero((known_s > before_s) & (known_s <= self.now_s))
         last = np.flatnonzero((outcome.last_s > before_s) & (outcome.last_s <= self.now_s) & (requests.output > 1))
-        ttft = np.array([outcome.first_s[first], outcome.first_s[first] - requests.arrival_s[first]])
+        ttft = np.array([known_s[first], outcome.first_s[first] - requests.arrival_s[first]])
         each_s = (outcome.last_s[last] - outcome.first_s[last]) / (requests.output[last] - 1)
         tpot = np.array([outcome.last_s[last], each_s])
         self.ttft, self.tpot = (
@@ -196,8 +197,23 @@ class Operator:
             for old, new in ((self.ttft, ttft), (self.tpot, tpot))
         )
         ratios = [
-            float(np.percentile(seen[1], RATIO_PERCENTILE)) / target
-            for seen, target in zip((self.ttft, self.tpot), self.targets_s, strict=True)
+            read_quantile(seen[1], buckets) / target
+            for seen, buckets, target in zip(
+                (self.ttft, self.tpot), (c.ttft_buckets_s, c.tpot_buckets_s), self.targets_s, strict=True
+            )
             if seen.shape[1]
         ]
         return min(MOST_RATIO, max(ratios, default=0.0))
+
+
+def read_quantile(values: np.ndarray, buckets: tuple[float, ...]) -> float:
+    """P90 as a histogram shows it to Prometheus: in proportion within a bucket, the last bound beyond all of them."""
+    if not buckets:
+        return float(np.percentile(values, RATIO_PERCENTILE))
+    bounds, rank = np.array([0.0, *buckets]), RATIO_PERCENTILE / 100 * len(values)
+    within = np.searchsorted(np.sort(values), bounds, side="right")
+    within[0] = 0
+    k = int(np.searchsorted(within, rank))
+    if k == len(bounds):
+        return float(bounds[-1])
+    return float(bounds[k - 1] + (bounds[k] - bounds[k - 1]) * (rank - within[k - 1]) / (within[k] - within[k - 1]))
