@@ -225,6 +225,7 @@ def test_a_variant_gives_way_in_mixes_only_with_all_that_it_could_be_mixed_with(
     assert kept == {("a100-80gb", "fp16"): True, ("h100", "fp8"): True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requests", ["60k", "400k", "900k", "3M"])
 @pytest.mark.parametrize("gpus", ["a10g, h100", "a100-80gb, h100", "l4, l40s"])
 def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> None:
@@ -253,6 +254,7 @@ def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: 
     assert plan.cost_usd_per_month == pytest.approx(of_everything.cost_usd_per_month, rel=within)
 
 
+@pytest.mark.slow
 def test_what_is_of_use_in_a_mix_only_is_mixed() -> None:
     """An A10G has no FP8, and in FP8 an H100 beats itself in FP16; but both together in FP16 cost less than either."""
     text = """

@@ -220,6 +220,7 @@ def test_a_path_may_hold_anything(fleetplan: Command, tmp_path: Path) -> None:
 # -- texts that are allowed, but must not reach the terminal as they are ----------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["plan", "validate"])
 @pytest.mark.parametrize(
     ("name", "printed"),
@@ -241,6 +242,7 @@ def test_names_are_printed_harmlessly(name: str, printed: str, verb: str, fleetp
     assert ran.out.count(printed) >= 2  # the case and the workload
 
 
+@pytest.mark.slow
 def test_names_in_reasons_are_printed_harmlessly(fleetplan: Command, tmp_path: Path) -> None:
     file = tmp_path / "case.yaml"
     hard = SMALL.replace("name: chat", r'name: "\e[2Jchat"') + "policy: {max_gpus: {l40s: 0}}\n"

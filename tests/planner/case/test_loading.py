@@ -66,6 +66,7 @@ def test_five_lines_are_enough_and_every_default_is_said() -> None:
     assert all(assumption.value and assumption.why for assumption in case.assumptions)
 
 
+@pytest.mark.slow
 def test_five_lines_plan() -> None:
     plan = planner.plan_fleet(case_of())
     assert plan.cost_usd_per_month <= plan.baseline.cost_usd_per_month * (1 + 1e-9)

@@ -523,6 +523,7 @@ def test_native_formats_need_what_the_gpu_has() -> None:
 # Batch APIs and caches
 
 
+@pytest.mark.slow
 def test_every_api_model_has_a_price_by_the_name_it_is_listed_by() -> None:
     """A plan that hosts gpt-oss-120b is compared with fireworks/gpt-oss-120b, which answers to a longer name."""
     missing = [name for name in api_prices.known_api_models() if api_prices.api_model(name) is None]

@@ -655,6 +655,7 @@ def test_each_field_is_checked_by_itself(field: str, words: str, good: Json) -> 
     refused_with(words, with_value(good, place, changed(holder(good, place)[place[-1]])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["good", "bought_from_an_api"])
 def test_no_leaf_can_be_changed_unseen(which: str, request: pytest.FixtureRequest) -> None:
     plan: Json = request.getfixturevalue(which)

@@ -32,6 +32,7 @@ def files(folder: str) -> set[str]:
     return {str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_a_folder_is_made_and_the_note_says_where_to_start(fleetplan: Command) -> None:
     ran = fleetplan("export", "plan.json", "--to", "kubernetes", "--out", "a/b")
     assert (ran.code, ran.out) == (0, "")

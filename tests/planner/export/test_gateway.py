@@ -62,6 +62,7 @@ def hours() -> Iterator[tuple[str, int, float]]:
 # -- routes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_by_the_routes_no_deployment_has_more_load_than_planned(name: str) -> None:
     """Shares by prompt and hour: of what each deployment carries in the plan, and of what is sent elsewhere."""

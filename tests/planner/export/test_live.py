@@ -88,6 +88,7 @@ def why(live: Live) -> dict[str, list[str]]:
     return {hour.begins[11:13]: list(hour.left) for hour in live.left}
 
 
+@pytest.mark.slow
 def test_a_fleet_that_ran_as_planned_left_no_hour(tmp_path: Path) -> None:
     live = checked(ran(tmp_path / "m"))
     (h,) = fleet().hosted

@@ -63,6 +63,7 @@ def test_the_answer_comes_first(plan: Plan) -> None:
 SCREEN_LINES = 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["together", "mixed", "waiting", "shedding", "quickstart", "many"])
 def test_the_first_screen_is_one_screen(name: str) -> None:
     """The answer, what to sign, what moves it, workloads and where to read on; of many workloads and concerns some."""
@@ -98,6 +99,7 @@ def test_means_that_are_assumed_are_said() -> None:
     assert "mean lengths" not in known
 
 
+@pytest.mark.slow
 def test_bursts_that_are_assumed_and_decide_are_said() -> None:
     tight, lengths = "slo: {ttft_p95: 1s}", "tokens: {input: 1469, output: 28}"
     assert "burstiness" not in noted(lengths)
@@ -135,6 +137,7 @@ def test_an_unproved_plan_says_so(plan: Plan, status: str) -> None:
     assert "optimal" not in first.replace("optimum", "")
 
 
+@pytest.mark.slow
 def test_names_cannot_reach_the_terminal() -> None:
     text = plan_text(small_plan(HOSTILE), verbose=True)
     assert "\x1b" not in text
@@ -219,6 +222,7 @@ def test_a_limit_of_many_pools_is_said_once(plan: Plan) -> None:
     assert said in text
 
 
+@pytest.mark.slow
 def test_equal_workloads_are_told_once() -> None:
     """Ten tenants with the same options and the same reasons against the others."""
     text = "workloads:\n" + "".join(

@@ -363,6 +363,7 @@ def test_the_bridge_of_real_plans_adds_up(example: Reviewed, last: Plan) -> None
 # -- the file, the command, and what it writes ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_example_is_what_refresh_writes(last: Plan) -> None:
     assert (EXAMPLE / "usage.csv").read_text() == example_log(last.case)
     assert (EXAMPLE / "last-plan.json").read_text() == planner.plan_fleet(

@@ -108,6 +108,7 @@ def test_held_boxes_that_stay_idle_are_paid_and_named(tmp_path: Path, last: Plan
     assert any("paid for commitments that the plan does not use" in r.text for r in found.review.risks)
 
 
+@pytest.mark.slow
 def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, last: Plan, log: str) -> None:
     """Until 2026-11-15: 46 of the 92 days from 2026-10-01 to 2026-12-31."""
     found = reviewed(tmp_path, last, log, committed((4, "2026-11-15")) + STARTS)
@@ -132,6 +133,7 @@ def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, l
     assert (line.lapses, line.usd_per_month) == ("2026-11-15", pytest.approx(4 * 730 * SIGNED))
 
 
+@pytest.mark.slow
 def test_what_lapses_and_is_not_bought_again_is_let_go(tmp_path: Path, last: Plan, log: str) -> None:
     found = reviewed(tmp_path, last, log, committed((4, "2027-06-30"), (3, "2026-10-31")) + STARTS)
     adds_up(found)
@@ -195,6 +197,7 @@ def test_without_commitments_the_plan_is_the_last_one(
 HAVE = "have: [{offer: aws/g6e.xlarge, purchase: reserved-1y, instances: 2, price: $1/h, until: 2026-11-30}]\n"
 
 
+@pytest.mark.slow
 def test_a_demand_file_says_what_is_held(tmp_path: Path, last: Plan, log: str) -> None:
     """Nothing that the last plan reserved is counted besides, and its first day is that of the quarter."""
     (tmp_path / "next.yaml").write_text("starts: 2026-10-01\n" + HAVE + (EXAMPLE / "demand.yaml").read_text())

@@ -35,6 +35,7 @@ def measured(
     return tally.result()
 
 
+@pytest.mark.slow
 def test_every_request_is_counted_once_and_in_parts_as_in_one() -> None:
     rng, n = np.random.default_rng(1), 5000
     state = rng.choice([SERVED, REFUSED, SHED, UNFINISHED], n, p=[0.7, 0.1, 0.1, 0.1]).astype(np.int8)

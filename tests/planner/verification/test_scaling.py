@@ -198,6 +198,7 @@ FLEETS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("c", FLEETS, ids=lambda c: c.name)
 def test_a_fleet_behind_a_controller_is_that_of_the_naive_simulation(seed: int, c: Controller) -> None:

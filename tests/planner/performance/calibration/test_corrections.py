@@ -56,6 +56,7 @@ def ratios(decode: float, prefill: float = 1.0, added_s: float = 0.0) -> Correct
     )
 
 
+@pytest.mark.slow
 @given(
     decode=st.floats(0.9, 3),
     prefill=st.floats(0.9, 2.5),

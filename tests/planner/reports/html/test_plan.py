@@ -72,6 +72,7 @@ def plan() -> Plan:
     return studied(lever_plan("together"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEMANDS)
 def test_every_picture_and_table_is_there(name: str) -> None:
     plan = studied(lever_plan(name))
@@ -280,6 +281,7 @@ def test_commands_are_shown_as_they_stand(plan: Plan) -> None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text_and_nothing_else() -> None:
     plan = studied(hostile_plan())
     page = html_report(plan)
@@ -312,6 +314,7 @@ def test_the_same_plan_gives_the_same_bytes(plan: Plan) -> None:
     assert html_report(plan_from_json(plan.to_json())) == html_report(plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workloads", "months"), [(100, 3), (250, 1)])
 def test_a_big_plan_stays_below_a_megabyte(workloads: int, months: int) -> None:
     plan = studied(big_plan(workloads, months))
@@ -363,6 +366,7 @@ def fleetplan(
     return Command(monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_plan_writes_the_page(fleetplan: Command) -> None:
     ran = fleetplan("plan", "case.yaml", "--out", "new.json", "--html", "one.html", "--explain", "--no-study")
     assert ran.code == 0

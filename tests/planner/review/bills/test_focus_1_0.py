@@ -403,6 +403,7 @@ def test_savings_plans_are_known_however_they_are_spelled(
     assert (c.by_spend, c.used_usd, c.unused_usd) == (True, 26.4, 3.1)
 
 
+@pytest.mark.slow
 def test_a_reservation_that_lapses_is_not_renewed_where_a_savings_plan_covers_it(tmp_path: Path) -> None:
     lapsing = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2026-11-15}}]\n"
     reserved = {"CommitmentDiscountId": "ri-1", "CommitmentDiscountType": "Reserved Instance"}
