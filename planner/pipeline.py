@@ -50,6 +50,7 @@ KEEP_AFTER_S, KEEP_FRAC = 3.0, 0.02
 COMPARING = "comparing what can serve each workload"
 WORKING_OUT = "working out ways to serve each workload"
 FIRST_PLAN = "looking for a first plan"
+PUTTING_TOGETHER = "putting the plan together"
 FIRST_PLAN_TAKES = {COMPARING: 2.5, WORKING_OUT: 2.0, FIRST_PLAN: 1.5}
 """times as long as it took to come so far: a guess for those who ran out of time"""
 
@@ -175,7 +176,7 @@ def attempt(
     solution = _searched(fleet, options, limit, finish_s, known, heard)
     if solution.best is None:
         return Attempt(solution.outcome, None, candidates, fleet, doing)
-    tell("putting the plan together")
+    tell(PUTTING_TOGETHER)
     with undisturbed():
         plan = _checked_best(work, solution)
     if complete:

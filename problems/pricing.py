@@ -161,7 +161,7 @@ class Prices:
         return self._tables[key]
 
     def usd_apart(self, g: str, recipe: Recipe) -> np.ndarray | float:
-        """What a recipe's replicas on an offer cost where they stand apart; the largest of several deployments counts."""
+        """What a recipe's replicas on an offer cost where they stand apart; of several deployments the largest."""
         on = [use for use in recipe.uses if use.offer == g] if g in self.apart_usd else []
         if len(on) == 1:
             size, t = on[0].gpus_per_replica, recipe.slot

@@ -122,7 +122,7 @@ def boxes_of_two(box: int, fewest: int, one: Standing, other: Standing) -> int:
     return boxes
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def boxes_of_all(box: int, fewest: int, ones: tuple[Standing, ...], others: tuple[Standing, ...]) -> np.ndarray:
     """Boxes of any two [one, other]."""
     boxes = np.array([[boxes_of_two(box, fewest, one, other) for other in others] for one in ones], dtype=float)

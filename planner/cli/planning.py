@@ -105,6 +105,10 @@ def plan(
         bool,
         typer.Option("--log-search", help="Print one line per round to stderr: plan, bound, gap, LP, columns, cuts."),
     ] = False,
+    write_lp: Annotated[
+        Path | None,
+        typer.Option("--write-lp", help="Write the restricted master at the end of the search, in the LP format."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all options and reasons.")] = False,
     root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print neither progress nor notes.")] = False,
@@ -137,14 +141,18 @@ def plan(
                 "autoscaler": bool(autoscaler),
             },
         )
+        if write_lp is not None:
+            refuse("--write-lp", "is for plans of one quarter", "Remove the horizon and the scenarios")
         study = False
-    outputs.check([case_file, *read], table_names(horizon), into={"--keep-plans": kept_plans(keep_plans)})
+    outputs.check(
+        [case_file, *read], table_names(horizon), {"--write-lp": write_lp}, {"--keep-plans": kept_plans(keep_plans)}
+    )
     if verify or autoscaler is not None:
         require_numba()
     check_autoscaler(autoscaler, forecast_error)
     if keep_plans is not None and study:
         make_plans_folder(keep_plans)
-    asked = _Asked(outputs, verbose, bool(study), explain, required, keep_plans, autoscaler, forecast_error)
+    asked = _Asked(outputs, verbose, bool(study), explain, required, keep_plans, autoscaler, forecast_error, write_lp)
     made = _planned(case, options, verify, asked, out, log_search)
     _put_out(asked, made)
 
@@ -238,6 +246,7 @@ class _Asked:
     keep_plans: Path | None
     autoscaler: str | None = None
     forecast_error: str | None = None
+    write_lp: Path | None = None
 
 
 def _planned(
@@ -246,6 +255,7 @@ def _planned(
     """The plan and what was asked for with it; every plan is written before it is served, so that none is lost."""
     from planner.io.errors import OutOfTime
     from planner.io.files import write_whole
+    from planner.reports.program import program_written
     from planner.reports.progress import progress_on_stderr, search_log_on_stderr
     from planner.verbs.planning import planned
 
@@ -256,7 +266,8 @@ def _planned(
     begin_work(options.time_limit_s)
     limited, before_s = with_what_is_left(options), Stopwatch.seconds()
     try:
-        with search_log_on_stderr() if log_search else progress_on_stderr(asked.outputs.quiet) as show:
+        progress = search_log_on_stderr() if log_search else progress_on_stderr(asked.outputs.quiet)
+        with progress as shown, program_written(asked.write_lp, shown) as show:
             return planned(
                 case,
                 limited,

@@ -27,6 +27,9 @@ from solvers.cuts.picked import Picked
 
 MOST_BOXES = 6
 """boxes up to which replicas are told apart; more count as these"""
+MOST_WORKLOADS = 6
+"""workloads of an offer and slot of which any two are looked at"""
+Two = tuple[dict[Standing, float], dict[Standing, float]]
 Shares = dict[str, list[dict[Standing, float]]]
 """by workload and slot, how often it has which replicas"""
 
@@ -41,38 +44,51 @@ def standing_apart(
     if fewest < 2 or len({size for own in sizes.values() for size in own}) < 2:
         return {}
     shares = _shares(fleet, on, of, g, set(sizes))
-    cuts: dict[int, tuple[float, Apart]] = {}
-    for one, other in combinations(sorted(shares), 2):
-        for t in slots:
+    cuts: dict[int, Apart] = {}
+    for t in slots:
+        found = []
+        for one, other in combinations(_largest(shares, t), 2):
             two = (shares[one][t], shares[other][t])
-            if not all(any(where.size for where in own) for own in two):
-                continue
-            first = _first_counts(offer.box, fewest, two, has[t], short_of)
-            if first is None:
-                continue
-            largest = max(s * n for own in two for s, n in own)
-            gpus = offer.box * min(MOST_BOXES, -(-largest // offer.box))
-            ones, others = (standings(sizes[w], gpus) for w in (one, other))
-            known = np.array([first.get(standing, -np.inf) for standing in ones])
-            if not np.isfinite(known).any():
-                continue
-            counts = made_valid_apart(known, boxes_of_all(offer.box, fewest, ones, others))
-            short = sum(
-                share * float(count[among.index(_within(standing, gpus))])
-                for own, among, count in zip(two, (ones, others), counts, strict=True)
-                for standing, share in own.items()
-            ) - float(has[t])
-            if short > max(short_of, cuts[t][0] if t in cuts else 0.0):
-                by_size = {
-                    w: counts_by_size(a, c) for w, a, c in zip((one, other), (ones, others), counts, strict=True)
-                }
-                cuts[t] = (short, Apart(of, g, t, by_size))
-    return {t: cut for t, (_, cut) in cuts.items()}
+            counts = _counts(offer.box, fewest, two, (sizes[one], sizes[other]), float(has[t]), short_of)
+            if counts is not None:
+                short, first, second = counts
+                found.append((short, Apart(of, g, t, {one: first, other: second})))
+        if found:
+            cuts[t] = max(found, key=lambda each: each[0])[1]
+    return cuts
 
 
-def _first_counts(
-    box: int, fewest: int, two: tuple[dict[Standing, float], ...], has: float, short_of: float
-) -> dict[Standing, float] | None:
+def _largest(shares: Shares, t: int) -> list[str]:
+    """The workloads with the most GPUs on the offer in a slot."""
+    gpus = {w: sum(share * where.size * where.replicas for where, share in of[t].items()) for w, of in shares.items()}
+    ranked = sorted((w for w, n in gpus.items() if n > 0), key=lambda w: (-gpus[w], w))
+    return ranked[:MOST_WORKLOADS]
+
+
+def _counts(
+    box: int, fewest: int, two: Two, sizes: tuple[set[int], set[int]], has: float, short_of: float
+) -> tuple[float, dict[int, np.ndarray], dict[int, np.ndarray]] | None:
+    """By how many boxes the LP is short for two workloads, and what says so; None if it is not."""
+    first = _first_counts(box, fewest, two, has, short_of)
+    if first is None:
+        return None
+    gpus = box * min(MOST_BOXES, -(-max(s * n for own in two for s, n in own) // box))
+    ones, others = (standings(of, gpus) for of in sizes)
+    known = np.array([first.get(standing, -np.inf) for standing in ones])
+    if not np.isfinite(known).any():
+        return None
+    counts = made_valid_apart(known, boxes_of_all(box, fewest, ones, others))
+    needed = sum(
+        share * float(count[among.index(_within(standing, gpus))])
+        for own, among, count in zip(two, (ones, others), counts, strict=True)
+        for standing, share in own.items()
+    )
+    if needed <= has + short_of:
+        return None
+    return needed - has, counts_by_size(ones, counts[0]), counts_by_size(others, counts[1])
+
+
+def _first_counts(box: int, fewest: int, two: Two, has: float, short_of: float) -> dict[Standing, float] | None:
     """What replicas of the first workload count in the cheapest mixture; None: the LP has enough for it."""
     ones, others = (list(own) for own in two)
     needs = np.array([[boxes_of_two(box, fewest, a, b) for b in others] for a in ones], dtype=float)

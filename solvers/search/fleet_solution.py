@@ -67,6 +67,8 @@ class Progress:
     """of pricing, where one has just ended"""
     solution: FleetSolution | None = None
     """of a search of one fleet: the one that it fills in"""
+    master: FleetProblem | None = None
+    """at the end of such a search: its restricted master, with the ways to serve and the cuts that it had"""
 
 
 @dataclass(frozen=True)

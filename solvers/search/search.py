@@ -60,7 +60,7 @@ from solvers.search.fleet_solution import (
     WarmStart,
     outcome_of,
 )
-from solvers.search.warm_start import warm_start_from
+from solvers.search.warm_start import restricted_master, warm_start_from
 from solvers.search.worker import Worker, cores
 from solvers.search.worker_messages import WorkerMessages
 
@@ -186,7 +186,7 @@ class Search:
             solution.not_covered = generation.mixes.not_covered()
             solution.best = _with_work_settled(self.fleet, solution.best)
             solution.outcome = outcome_of(solution, self.options)
-            self._tell("end of the search")
+            self._tell("end of the search", master=restricted_master(self.fleet, solution.known, solution.best))
         elif solution.outcome is Outcome.FEASIBLE:
             solution.outcome = Outcome.NOT_FOUND
 
@@ -205,10 +205,16 @@ class Search:
     def _left_s(self) -> float | None:
         return None if self.deadline == np.inf else max(0.5, self.deadline - time.monotonic())
 
-    def _tell(self, phase: str, bound: float | None = None, round: Round | None = None) -> None:
+    def _tell(
+        self,
+        phase: str,
+        bound: float | None = None,
+        round: Round | None = None,
+        master: FleetProblem | None = None,
+    ) -> None:
         best = self.solution.objective if self.solution.best else None
         proved = max(self.solution.bound_usd_per_month, min(bound or 0.0, self.solution.objective))
-        self.on_progress(Progress(phase, best, proved, round, self.solution))
+        self.on_progress(Progress(phase, best, proved, round, self.solution, master))
 
     def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
         self._hear()
