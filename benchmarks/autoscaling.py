@@ -1,4 +1,4 @@
-"""Controllers on published ramps and traces, and plans behind what was tuned for them (docs/guides/autoscaling.md).
+"""Controllers on published ramps and traces, and plans behind what was tuned for them (docs/evidence/autoscaling.md).
 
     python benchmarks/autoscaling.py ramp
     python benchmarks/autoscaling.py start-up TRACE.jsonl.gz

@@ -4,7 +4,7 @@ import planner
 plan = planner.plan_fleet("demand.yaml")
 plan.frame("fleet")
 
-docs/guides/python.md has every public name.
+docs/reference/python.md has every public name.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.review.quarter import Reviewed as Reviewed
     from planner.review.quarter import review_fleet as review_fleet
     from planner.review.review_file import read_review as read_review
+    from planner.studies.explore import Exploration as Exploration
     from planner.studies.sweep import Sweep as Sweep
     from planner.verbs.catalogs import add_model as add_model
     from planner.verbs.catalogs import catalog_entries as catalog_entries
@@ -58,6 +59,7 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.verbs.estimating import estimate as estimate
     from planner.verbs.estimating import estimate_points as estimate_points
     from planner.verbs.estimating import suggest_benchmarks as suggest_benchmarks
+    from planner.verbs.exploring import explore as explore
     from planner.verbs.judging import check as check
     from planner.verbs.judging import diff as diff
     from planner.verbs.judging import review as review
@@ -108,6 +110,7 @@ _WHERE = {
     "Reviewed": "planner.review.quarter",
     "review_fleet": "planner.review.quarter",
     "read_review": "planner.review.review_file",
+    "Exploration": "planner.studies.explore",
     "Sweep": "planner.studies.sweep",
     "Answer": "planner.verbs.results",
     "Made": "planner.verbs.results",
@@ -125,6 +128,7 @@ _WHERE = {
     "estimate": "planner.verbs.estimating",
     "estimate_points": "planner.verbs.estimating",
     "suggest_benchmarks": "planner.verbs.estimating",
+    "explore": "planner.verbs.exploring",
     "check": "planner.verbs.judging",
     "diff": "planner.verbs.judging",
     "review": "planner.verbs.judging",

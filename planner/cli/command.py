@@ -13,8 +13,10 @@ import typer
 
 from planner.cli import (
     checking,
+    exploring,
     guard,
     logs,
+    mcp_server,
     performance,
     planning,
     reporting,
@@ -40,6 +42,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions
 app.add_typer(planning.verbs)
 app.add_typer(studying.verbs)
 app.add_typer(what_if.verbs)
+app.add_typer(exploring.verbs)
 app.add_typer(reporting.verbs)
 app.add_typer(reviewing.verbs)
 app.add_typer(checking.verbs)
@@ -47,6 +50,7 @@ app.add_typer(verifying.verbs)
 app.add_typer(logs.verbs)
 app.add_typer(performance.verbs)
 app.add_typer(catalog.verbs)
+app.add_typer(mcp_server.verbs)
 
 
 @app.callback(invoke_without_command=True)

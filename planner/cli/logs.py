@@ -63,7 +63,7 @@ def demand(
     """Write a demand file from request logs, traces or metrics.
 
     Formats are known by their columns: LiteLLM, OpenTelemetry, Langfuse, OpenAI usage, vLLM's metrics from Prometheus,
-    Azure and Mooncake traces, and tables of requests or of counts (docs/guides/logs.md).
+    Azure and Mooncake traces, and tables of requests or of counts (docs/reference/logs.md).
     """
     from planner.case.demand.from_logs import check_name
     from planner.io.files import check_targets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 
 from planner.reports.charts.svg import DRAWING
@@ -50,9 +50,14 @@ def as_page(document: Document) -> str:
     top = el("header", el("h1", name(document.title)), el("p", sub, class_="sub"), links, class_="top")
     bodies = (el("section", el("h2", s.title), *inside, id=s.key, class_="part") for s, inside in shown)
     foot = el("footer", document.foot) if document.foot else Html("")
-    script = Html(f"<script>{_resource('script.js')}</script>")
-    body = el("body", top, el("main", *first, *loose, *bodies), foot, script)
-    return f"<!doctype html>\n{el('html', _head(document.tab or document.title), body, lang='en')}\n"
+    main = el("main", *first, *loose, *bodies)
+    return page_of(document.tab or document.title, (top, main, foot), resource("script.js"))
+
+
+def page_of(title: str, body: Iterable[Html], script: str, style: str = "") -> str:
+    """A whole file: what it shows, and its only script."""
+    inside = el("body", *body, Html(f"<script>{script}</script>"))
+    return f"<!doctype html>\n{el('html', _head(title, style), inside, lang='en')}\n"
 
 
 def as_fragment(parts: Parts) -> str:
@@ -60,18 +65,19 @@ def as_fragment(parts: Parts) -> str:
     return str(el("div", *_drawn(parts, inside=True), class_="fleetplan"))
 
 
-def _head(title: str) -> Html:
+def _head(title: str, style: str) -> Html:
     return el(
         "head",
         Html('<meta charset="utf-8">'),
         Html('<meta name="viewport" content="width=device-width,initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
         el("title", title),
-        Html(f"<style>{_resource('style.css')}{DRAWING}</style>"),
+        Html(f"<style>{resource('style.css')}{DRAWING}{style}</style>"),
     )
 
 
-def _resource(file: str) -> str:
+def resource(file: str) -> str:
+    """Style or script that lies in planner/reports/html."""
     return resources.files("planner.reports.html").joinpath(file).read_text(encoding="utf-8")
 
 

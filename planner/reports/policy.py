@@ -68,7 +68,7 @@ def _notes(check: Check) -> list[str]:
         given = ", which is today; set another day with 'as_of' or --as-of" if check.as_of_is_today else ""
         lines.append(f"price ages are as of {check.as_of}{given}")
     if check.unverified:
-        lines.append(f"not verified (docs/guides/checks.md says why): {'; '.join(r.what for r in check.unverified)}")
+        lines.append(f"not verified (docs/reference/checks.md says why): {'; '.join(r.what for r in check.unverified)}")
     lines += [
         f"{r.rule} rests on what the file records{'; --prove recomputes it' if r.rule == BOUND.read_by else ''}"
         for r in check.rules

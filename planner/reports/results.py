@@ -244,6 +244,14 @@ def _sweep(sweep: Any) -> View:
     )
 
 
+def _exploration(explored: Any) -> View:
+    from planner.reports import explore
+
+    document = explore.explore_document(explored)
+    page: Files = {".html": lambda: explore.explore_page(explored)}
+    return _described(explore.explore_line(explored), lambda: explore.explore_json(explored), document, page)
+
+
 def _verification(report: Any) -> View:
     from planner.reports.verification import verification_document
 
@@ -383,6 +391,7 @@ VIEWS: dict[str, Callable[[Any], View]] = {
     "Studied": _studied,
     "Explanation": _explanation,
     "Sweep": _sweep,
+    "Exploration": _exploration,
     "VerificationReport": _verification,
     "HorizonVerification": _horizon_verification,
     "Reviewed": _reviewed,

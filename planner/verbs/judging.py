@@ -19,7 +19,7 @@ from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.verbs.autoscalers import controller_named
 from planner.verbs.opening import PlanOrFile, block, months_of, opened
-from planner.verbs.planning import OnProgress, _silent, require_numba, within
+from planner.verbs.planning import OnProgress, require_numba, silent, within
 from planner.verification.sampling import MOST_REQUESTS
 from solvers.backends.clock import Limit, Stopped, TimeIsUp, limited_to, stop_is_asked, stoppable, why_stopped
 from solvers.search.fleet_solution import Options
@@ -264,7 +264,7 @@ def check(
     as_of: date | str | None = None,
     prove: bool = False,
     options: Options | None = None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     quarter: int | None = None,
     scenario: str | None = None,
 ) -> Check:
@@ -321,7 +321,7 @@ def _day(text: str) -> date:
 def review(
     file: Path | str | ReviewInputs,
     options: Options | None = None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     *,
     root: Path | str | None = None,
 ) -> Reviewed:

@@ -43,7 +43,7 @@ OnProgress = Callable[[Progress], None]
 Values = str | float | int | bool | Sequence[object]
 
 
-def _silent(progress: Progress) -> None:
+def silent(progress: Progress) -> None:
     """Say nothing of what is going on."""
 
 
@@ -54,7 +54,7 @@ def _silent(progress: Progress) -> None:
 def plan_fleet(
     case: CaseOrFile,
     options: Options | None = None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     *,
     verify: bool = False,
     sample: bool = False,
@@ -108,7 +108,7 @@ class KeptWork:
 def planned(
     case: Case,
     options: Options | None = None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     *,
     verify: bool = False,
     sample: bool = False,
@@ -294,7 +294,7 @@ def explain(
     source: Case | PlanOrFile,
     plan: Plan | None = None,
     options: Options | None = None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     workload: str | None = None,
     *,
     quarter: int | None = None,
@@ -358,7 +358,7 @@ class Studied(Result):
 def study(
     plan: PlanOrFile,
     options: Options | None = None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     only: str | None = None,
     *,
     quarter: int | None = None,
@@ -400,7 +400,7 @@ def what_if(
     journal: Path | None = None,
     on_shape: Callable[[Shape], None] | None = None,
     on_done: Callable[[int, int], None] = lambda done, total: None,
-    on_progress: OnProgress = _silent,
+    on_progress: OnProgress = silent,
     root: Path | str | None = None,
 ) -> Sweep:
     """Plan a case again with other budgets, prices, objectives or demand; a row for each run and budget.

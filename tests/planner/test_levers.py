@@ -1,4 +1,4 @@
-"""Levers: each one planned without and with it, as docs/guides/levers.md says, and its saving explained by arithmetic.
+"""Levers: each planned without and with it, as docs/reference/levers.md says, and its saving explained by arithmetic.
 
 The rows of the page's tables are the cases: the example, what is changed in it, and what both plans cost. Of a plan the
 arithmetic takes only what one replica can do (seconds per request, requests in flight). Prices are written down here.
@@ -27,7 +27,7 @@ from tests.support.shared_plans import example_plan, plan_of
 
 pytestmark = pytest.mark.slow
 
-PAGE = ROOT / "docs" / "guides" / "levers.md"
+PAGE = ROOT / "docs" / "reference" / "levers.md"
 HOURS = 730.0
 DAYS = HOURS / 24
 Z95 = NormalDist().inv_cdf(0.95)

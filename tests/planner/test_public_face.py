@@ -510,7 +510,7 @@ def test_types_and_names_agree() -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    text = (ROOT / "docs" / "guides" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)[`(]", text.split("## Public names")[1]))
     assert set(planner.__all__) <= named
     assert [name for name in planner.__all__ if not inspect.getdoc(getattr(planner, name))] == []
@@ -544,7 +544,7 @@ def test_nothing_is_imported_before_it_is_used() -> None:
 
 def test_the_guide_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The first two blocks of the guide, with a plan at hand for the example that they plan."""
-    text = (ROOT / "docs" / "guides" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     first, second, *_ = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "examples", "examples")

@@ -156,9 +156,10 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def screenshot(self, target: Path) -> None:
+    def screenshot(self, target: Path, height: int | None = None) -> None:
+        """Of the whole page, or from its top down to a height."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1}
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         target.write_bytes(base64.b64decode(shot["data"]))
 

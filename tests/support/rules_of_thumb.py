@@ -176,8 +176,8 @@ def spot_prices() -> Iterator[Rule]:
 
 
 def levers() -> Iterator[Rule]:
-    """Figures that docs/guides/levers.md has; its own tests plan them."""
-    text = (ROOT / "docs" / "guides" / "levers.md").read_text(encoding="utf-8")
+    """Figures that docs/reference/levers.md has; its own tests plan them."""
+    text = (ROOT / "docs" / "reference" / "levers.md").read_text(encoding="utf-8")
 
     def saves(lever: str) -> tuple[str, str, str]:
         row = re.search(rf"^\| {lever} \|.*\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)

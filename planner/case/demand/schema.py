@@ -449,7 +449,7 @@ class DemandFile(Strict):
     policy: PolicySpec = PolicySpec()
     availability: dict[str, WholeNumber] | Literal["typical"] = Field(default={}, examples=[{"aws/p5en.48xlarge": 4}])
     """Most instances that can be had at a time besides those that are there: by name, as your provider told you, or
-    typical for what can usually be had of large boxes of scarce GPUs (docs/guides/defaults.md)."""
+    typical for what can usually be had of large boxes of scarce GPUs (docs/reference/defaults.md)."""
     decide: tuple[Literal["models", "baseline"], ...] = ()
     """What was guessed when the file was written from a log: nothing is planned before you check it and remove this."""
     time_zone: str | None = Field(default=None, examples=["Europe/Berlin"])

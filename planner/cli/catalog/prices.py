@@ -31,7 +31,8 @@ def import_prices(
         Path, typer.Argument(metavar="PATH", help="A price file, or a folder of them.", show_default=False)
     ],
     source: Annotated[
-        PriceSource, typer.Option("--from", help="Format of the files; docs/guides/prices.md says how to fetch them.")
+        PriceSource,
+        typer.Option("--from", help="Format of the files; docs/reference/prices.md says how to fetch them."),
     ],
     regions: Annotated[str | None, typer.Option(help="Keep only these regions, such as us-east-1,eu-west-1.")] = None,
     gpus: Annotated[str | None, typer.Option(help="Keep only these GPUs, such as h100,l40s.")] = None,

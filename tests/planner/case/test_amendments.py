@@ -177,7 +177,7 @@ def test_mistakes_are_named_where_the_change_is_written(written: str, message: s
 
 
 def test_the_changes_in_the_documentation_load() -> None:
-    page = (ROOT / "docs" / "guides" / "commitments.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "commitments.md").read_text(encoding="utf-8")
     whole, changes, _, prices = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[:4]
     case = planner.case_from_text(re.sub(r"scenarios:\n(  .*\n)+", "", whole) + changes + prices)
     assert [[a.from_quarter for a in s.amendments or ()] for s in future_of(case).scenarios] == [[2], [1, 2], [2]]

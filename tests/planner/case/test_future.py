@@ -172,7 +172,7 @@ baseline: openai/gpt-4o-mini
 
 
 def test_the_file_in_the_documentation_loads() -> None:
-    page = (ROOT / "docs" / "guides" / "commitments.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "commitments.md").read_text(encoding="utf-8")
     shown = re.search(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert shown is not None
     case = planner.case_from_text(shown[1])

@@ -304,7 +304,7 @@ def test_new_gpus_and_europe(gpu: str) -> None:
 
 
 def test_the_page_about_prices_counts_what_is_shipped() -> None:
-    page = (ROOT / "docs" / "guides" / "prices.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "prices.md").read_text(encoding="utf-8")
     places = {(offer["provider"], offer["region"]) for offer in OFFERS.values()}
     assert f"{len(OFFERS)} offers of eight providers in {len(places)} regions" in page
     assert all(f"`{provider}`" in page for provider, _ in places)

@@ -255,7 +255,7 @@ def test_a_change_needs_the_plan_before() -> None:
 
 def test_every_rule_is_there_and_documented() -> None:
     text = EXAMPLE.read_text()
-    docs = (ROOT / "docs" / "guides" / "checks.md").read_text()
+    docs = (ROOT / "docs" / "reference" / "checks.md").read_text()
     assert [key for key in RULES if f"`{key}" not in docs] == []
     assert len([key for key in RULES if f"\n{key}: " in text]) >= 8
     assert load_policy(EXAMPLE)

@@ -95,7 +95,7 @@ def test_a_check_lists_the_remarks_of_its_plan() -> None:
 
 
 def test_the_docs_list_every_remark() -> None:
-    page = (ROOT / "docs" / "guides" / "checks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "checks.md").read_text(encoding="utf-8")
     for remark in REMARKS:
         row = next(line for line in page.splitlines() if line.startswith(f"| {remark.what} |"))
         assert all(f"`{figure}`" in row for figure in remark.figures) and remark.why in row

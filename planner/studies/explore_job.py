@@ -1,0 +1,58 @@
+"""What an executor computes for a setting: a checked plan and its bound, without a budget and within some.
+
+Of a plan it keeps what its cost is made of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.case.case import case_from_json
+from planner.io.formatting import span
+from planner.pipeline import attempt
+from planner.plan.account.account import account_of
+from planner.plan.plan import Plan
+from planner.studies.executing.jobs import Result
+from planner.studies.frontier import Frontier, served_frac, share
+from planner.studies.waterfall import fleet_at_its_busiest
+from solvers.backends.clock import Stopped
+from solvers.search.fleet_solution import Options, Outcome
+
+FIGURES = ("cost", "penalty", "bound", "months", "served", "api", "tokens", "baseline", "fleet", "runs")
+
+
+def plan_settings(payload: dict[str, Any]) -> Result:
+    """{case, budgets, options} to points: without a budget first, then each budget's."""
+    case, options = case_from_json(payload["case"]), Options(**payload["options"])
+    if not payload["budgets"]:
+        tried = attempt(case, options)
+        return {"points": [_point(tried.outcome, tried.plan, None)]}
+    frontier = Frontier(case, options)
+    found = [frontier.unlimited(), *frontier.plans(payload["budgets"])]
+    return {"points": [_point(each.outcome, each.plan, each.bound_usd_per_month) for each in found]}
+
+
+def _point(outcome: Outcome, plan: Plan | None, bound_usd_per_month: float | None) -> Result:
+    if outcome is Outcome.INTERRUPTED:
+        raise Stopped  # half a search is no result to keep
+    if plan is None:
+        return dict.fromkeys(FIGURES) | {"bound": bound_usd_per_month, "status": outcome.value}
+    return figures_of(plan)
+
+
+def figures_of(plan: Plan) -> Result:
+    """Money is USD a month, besides what is held: by month, what instances, APIs and all else come to."""
+    account = account_of(plan)
+    return {
+        "status": plan.status,
+        "cost": plan.cost_usd_per_month,
+        "penalty": plan.penalty_usd_per_month,
+        "bound": plan.bound_usd_per_month,
+        "months": [list(account.money.parts_of_month(month)) for month in range(account.months)],
+        "served": served_frac(plan),
+        "api": share(plan, "api_share_frac"),
+        "tokens": plan.tokens_per_month,
+        "baseline": plan.baseline.cost_usd_per_month,
+        "fleet": list(fleet_at_its_busiest(plan)),
+        "runs": [f"{span(d.replicas_by_slot)} x {d.name}" for pool in plan.pools for d in pool.deployments],
+    }
