@@ -62,6 +62,8 @@ class Controller(Strict):
     """by which that floor rises early; None: by the start-up time"""
     more_lead_s: float = Field(default=0.0, ge=0)
     """by which it rises earlier still"""
+    floor_share: float = Field(default=1.0, ge=0, le=1)
+    """of the planned replicas that are kept in that floor, in whole ones"""
     buffer: int = Field(default=0, ge=0)
     """replicas more than planned in every hour of that floor"""
     fewest: int | None = Field(default=None, ge=0)

@@ -93,7 +93,8 @@ def plan(
         typer.Option(metavar="NAME", help="Tune this controller (keda, hpa, skyserve) until every promise holds."),
     ] = None,
     forecast_error: Annotated[
-        str | None, typer.Option(metavar="20%", help="With --autoscaler: by which days may differ from the forecast.")
+        str | None,
+        typer.Option(metavar="20%", help="With --autoscaler: by how much days may be off; or a saved review.json."),
     ] = None,
     accept_guesses: Annotated[
         bool, typer.Option("--accept-guesses", help="Accept what 'fleetplan demand' guessed (decide: in the file).")

@@ -86,7 +86,10 @@ def verify(
     ] = None,
     forecast_error: Annotated[
         str | None,
-        typer.Option(metavar="15%", help="By which each day differs from the forecast; +20%: every day has more."),
+        typer.Option(
+            metavar="15%",
+            help="By which days differ from the forecast; +20%: all have more; or review.json.",
+        ),
     ] = None,
     spike: Annotated[str | None, typer.Option(metavar="2x", help="Demand of the busiest hour, times this.")] = None,
     month: Annotated[int | None, typer.Option(min=1, help="Month of the plan to serve; default: the busiest.")] = None,

@@ -134,7 +134,9 @@ class Hosted:
         if self.tuned is None:
             return Part(name, spot, hours, hours, most)
         buffer = self.tuned.buffer if not spot or not peak(self.firm) else 0
-        floor = {day: tuple(n + buffer * (n > 0) for n in counts) for day, counts in hours.items()}
+        share, least = self.tuned.floor_share, min(n for counts in hours.values() for n in counts)
+        kept = {day: [max(least, math.ceil(round(share * n, 9))) for n in counts] for day, counts in hours.items()}
+        floor = {day: tuple(n + buffer * (n > 0) for n in counts) for day, counts in kept.items()}
         return Part(name, spot, hours, floor, math.ceil(round(most * self.tuned.most_ratio, 9)) + buffer)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from planner.case.controller import Controller
 from planner.io.validation import Strict
 
@@ -85,6 +87,8 @@ class DeploymentOperated(Strict):
     ready: tuple[float, ...]
     billed: tuple[float, ...]
     """of that day, every two minutes, in replicas: kept busy by what came, asked for, ready, and paid for"""
+    usd_by_hour: tuple[float, ...] = Field(default=(), exclude=True)
+    """of instances that are not paid for in any case [hour of the week]; nothing where it was not served"""
 
 
 class Operation(Strict):

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from planner.case.controller import Controller, controllers
 from planner.io.errors import did_you_mean, input_error, shown
 from planner.plan.plan import Plan
 
 OF_PLAN = "plan"
 """names the autoscaler that a plan was tuned for, or that of its policy"""
+
+
+def forecast_error_of(asked: str | None) -> str | None:
+    """The percentage as it is given, or that of a saved review: of the workload that is hardest to forecast."""
+    if asked is None or not asked.strip().lower().endswith(".json"):
+        return asked
+    from planner.review.records import read_saved_review
+
+    review = read_saved_review(Path(asked.strip()))
+    tried = [abs(f.error_frac) for f in review.forecasts if f.error_frac is not None]
+    errors = tried or [w.hourly_error_frac for w in review.workloads if w.hourly_error_frac is not None]
+    if not errors:
+        raise input_error("--forecast-error", f"{asked} says of no workload how far its forecast was off", "Write 15%")
+    return f"{100 * min(0.99, max(errors)):.3g}%"
 
 
 def controller_named(asked: str | Controller, plan: Plan) -> Controller:

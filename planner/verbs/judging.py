@@ -17,7 +17,7 @@ from planner.io.named_files import NamedFiles
 from planner.plan.blocks import AnyPlan, block_of, blocks_asked, part_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
-from planner.verbs.autoscalers import controller_named
+from planner.verbs.autoscalers import controller_named, forecast_error_of
 from planner.verbs.opening import PlanOrFile, block, months_of, opened
 from planner.verbs.planning import OnProgress, require_numba, silent, within
 from planner.verification.sampling import MOST_REQUESTS
@@ -93,7 +93,7 @@ def verify(
         stock_outs=_at_least(0, "--stock-out", stock_outs),
         days=_checked_days(days),
         most_requests=most_requests,
-        differs=differs_from(forecast_error, spike),
+        differs=differs_from(forecast_error_of(forecast_error), spike),
     )
     try:
         with limited_to(time_limit_s) as limit:

@@ -185,11 +185,11 @@ def _with_sample(plan: Plan, limit: Limit, on_progress: OnProgress) -> Plan:
 def _operated(plan: Plan, autoscaler: str, forecast_error: str | None, limit: Limit, on_progress: OnProgress) -> Plan:
     """The plan with a controller tuned for it."""
     require_numba()
-    from planner.verbs.autoscalers import controller_named
+    from planner.verbs.autoscalers import controller_named, forecast_error_of
     from planner.verification.differs import differs_from
     from planner.verification.tuning import with_operation
 
-    differs = differs_from(forecast_error or TUNED_FOR, None)
+    differs = differs_from(forecast_error_of(forecast_error) or TUNED_FOR, None)
     controller = controller_named(autoscaler, plan)
 
     def tell(what: str, done: float) -> None:
@@ -269,9 +269,10 @@ def check_autoscaler(autoscaler: str | None, forecast_error: str | None) -> None
         message = f"{shown(autoscaler)} is not a controller that can be tuned"
         raise input_error("--autoscaler", message, f"Give one of {', '.join(names)}")
     if forecast_error is not None:
+        from planner.verbs.autoscalers import forecast_error_of
         from planner.verification.differs import differs_from
 
-        differs_from(forecast_error, None)
+        differs_from(forecast_error_of(forecast_error), None)
 
 
 def _can_serve() -> bool:

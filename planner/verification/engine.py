@@ -194,10 +194,10 @@ class Simulation:
                 blocks = Blocks(blocks.ids, np.zeros(count + 1, dtype=np.int64), blocks.tokens)
             self.cache = with_requests(self.cache, kept, blocks)
 
-    def scale(self, time_s: list[float], replicas: list[int]) -> None:
-        """Replicas from some times on, all of them later than what was served so far."""
-        none = np.full(len(time_s), DRAINED)
-        self.capacity = Capacity(np.array(time_s), np.array(replicas), none)
+    def scale(self, time_s: list[float], replicas: list[int], change: list[int] | None = None) -> None:
+        """Replicas from some times on, all of them later than what was served so far; those that go are drained."""
+        how = np.full(len(time_s), DRAINED) if change is None else np.array(change)
+        self.capacity = Capacity(np.array(time_s), np.array(replicas), how)
         self.clock.at[EVENT] = 0
 
     @property

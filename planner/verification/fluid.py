@@ -7,12 +7,15 @@ busiest hours at several loads. So a trial knows queues of minutes, and of burst
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.case.case import HOURS_KEPT_FRAC
 from planner.case.controller import Controller, controllers
 from planner.plan.account import PlanAccount, account_of
+from planner.plan.operated import Operation
 from planner.plan.plan import Plan, PoolPlan
 from planner.verification.arrivals import HOURS, slots_of_week, swings
 from planner.verification.billing import Prices, planned_usd, prices_of
@@ -20,7 +23,7 @@ from planner.verification.compiled import compiled
 from planner.verification.differs import Differs
 from planner.verification.measuring import clearly_missed
 from planner.verification.operation import Setting, setting_of
-from planner.verification.records import WorkloadServed
+from planner.verification.records import Verification, WorkloadServed
 from planner.verification.scaling import READY, STARTING, Memory, Rule, become, decide, fresh, started
 from planner.verification.serving import ServeOptions, busiest_month, verify_plan
 
@@ -28,6 +31,7 @@ LOADS = (0.4, 0.7, 0.85, 0.95, 1.05, 1.15, 1.3, 1.6)
 """times the demand of the busiest hours, at which requests are served for the table"""
 REQUESTS, LOST = 20_000, 0.5
 """requests of each, about; and the share in time below which replicas are taken to fall behind"""
+EVERY = np.ones(HOURS)
 IN_FLIGHT, RUNNING, WAITING, RATE, KV, SLO = range(6)
 SIGNALS = {"in-flight": IN_FLIGHT, "running": RUNNING, "waiting": WAITING, "rate": RATE, "kv": KV, "slo": SLO}
 """those that flows have"""
@@ -129,6 +133,12 @@ class Trials:
         self.swings: dict[int, np.ndarray] = {}
         self.prices: dict[tuple[str, int], Prices] = {}
 
+    @property
+    def hours_kept_frac(self) -> float:
+        """Share of the hours in which each promise must be kept."""
+        given = self.view.case.limits.hours_kept_frac
+        return HOURS_KEPT_FRAC if given is None else given
+
     def trial(self, controller: Controller, scenarios: tuple[tuple[int, Differs | None], ...]) -> Flowed:
         """The mean cost over scenarios (seed, how demand differs), and whether every promise is kept in all of them."""
         costs, worst, kept = [], np.inf, True
@@ -139,21 +149,13 @@ class Trials:
         return Flowed(float(np.mean(costs)), worst, kept)
 
     def _one(self, controller: Controller, seed: int, differs: Differs | None) -> tuple[float, float, bool]:
-        factors = self._factors(seed)
-        if differs is not None:
-            factors = factors * np.repeat(differs.factors(self.view, self.week, seed), 60)
         usd, margins, kept = self.plan.cost_usd_per_month, [0.0], True
-        needed = self.view.case.limits.hours_kept_frac
-        needed = 0.9 if needed is None else needed
+        needed = self.hours_kept_frac
         in_time: dict[tuple[str, str], list[np.ndarray]] = {}
-        for f in self.deployments:
-            deployed = f.pool.deployments[f.place]
-            setting = setting_of(self.view, f.pool, deployed, self.week, controller)
-            load, seconds, out = self._flow(f, setting, factors)
+        for f, setting, load, seconds, out in self._week(controller, seed, differs):
             prices = self._prices(f, setting)
-            weights = np.ones(HOURS)
-            usd += prices.a_month(prices.usd(setting.instances(out[1])), weights)
-            usd -= prices.a_month(planned_usd(prices, setting), weights)
+            usd += prices.a_month(prices.usd(setting.instances(out[1])), EVERY)
+            usd -= prices.a_month(planned_usd(prices, setting), EVERY)
             requests = load / np.maximum(seconds, 1e-9) * setting.controller.period_s
             for k, p in enumerate(f.promises):
                 share = np.interp(out[2], f.response.load, f.response.within[k])
@@ -171,6 +173,51 @@ class Trials:
             margins.append(share - percentile)
             kept = kept and share >= percentile and hours >= needed
         return usd, min(margins[1:], default=0.0), kept
+
+    def corrected(
+        self, run: Verification, controller: Controller, seed: int, differs: Differs | None, days: int = 7
+    ) -> Operation | None:
+        """What a run came to; where it served some days or a sample of hours, its costs are those of the whole week.
+
+        These are the costs of flows, times what the hours that were served cost over what flows say that they cost:
+        a few hours alone are off by half, since most of them cost nothing but what is committed to.
+        """
+        operation = run.operation
+        sampled = {h.pool: np.array(h.hours, dtype=np.int64) for h in run.hours if h.sampled}
+        if operation is None or (days == 7 and not sampled):
+            return operation
+        whole: dict[tuple[str, str], tuple[float, float]] = {}
+        for f, setting, _, _, out in self._week(controller, seed, differs):
+            prices, served = self._prices(f, setting), sampled.get(f.pool.key, np.arange(24 * days))
+            key = (f.pool.key, f.pool.deployments[f.place].deployment.key)
+            operated = next(d for d in operation.deployments if (d.pool, d.deployment) == key)
+            flows = prices.usd(setting.instances(out[1]))
+            seen, said = float(np.array(operated.usd_by_hour)[served].sum()), float(flows[served].sum())
+            planned = prices.a_month(planned_usd(prices, setting), EVERY)
+            whole[key] = prices.a_month(flows, EVERY) * (seen / said if said > 0 else 1.0), planned
+        deployments = tuple(
+            d.model_copy(update=dict(zip(("usd_per_month", "planned_usd_per_month"), whole[key], strict=True)))
+            if (key := (d.pool, d.deployment)) in whole else d
+            for d in operation.deployments
+        )  # fmt: skip
+        more = sum(
+            d.usd_per_month - d.planned_usd_per_month - (old.usd_per_month - old.planned_usd_per_month)
+            for d, old in zip(deployments, operation.deployments, strict=True)
+        )
+        return operation.model_copy(
+            update={"deployments": deployments, "usd_per_month": operation.usd_per_month + more}
+        )
+
+    def _week(
+        self, controller: Controller, seed: int, differs: Differs | None
+    ) -> Iterator[tuple[Flowing, Setting, np.ndarray, np.ndarray, np.ndarray]]:
+        """Each deployment with its load and seconds by the tick, and what `flow` says of it."""
+        factors = self._factors(seed)
+        if differs is not None:
+            factors = factors * np.repeat(differs.factors(self.view, self.week, seed), 60)
+        for f in self.deployments:
+            setting = setting_of(self.view, f.pool, f.pool.deployments[f.place], self.week, controller)
+            yield f, setting, *self._flow(f, setting, factors)
 
     def _flow(self, f: Flowing, setting: Setting, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         s, c = setting, setting.controller

@@ -16,8 +16,8 @@ from planner.case.start_up import start_s, start_within_s
 from planner.plan.account import PlanAccount
 from planner.plan.plan import DeploymentPlan, PoolPlan
 from planner.verification.arrivals import HOURS
-from planner.verification.engine import Simulation
-from planner.verification.scaling import READY, STARTING, Rule, fresh, rule_of, tick
+from planner.verification.engine import DRAINED, FAILED, RECLAIMED, SHEDDING, Simulation
+from planner.verification.scaling import READY, STARTING, Rule, fresh, rule_of, started, tick
 from planner.verification.steps import UNFINISHED
 
 SEEN_S, RATIO_PERCENTILE, MOST_RATIO = 60.0, 90, 2.0
@@ -55,11 +55,12 @@ class Setting:
         at_s = c.period_s * np.arange(HOURS * self.ticks_per_h)
         if not c.has_floor:
             return np.full(len(at_s), self.rule.fewest)
+        kept = np.ceil(c.floor_share * self.planned - 1e-9).astype(np.int64)
         floor = np.zeros(len(at_s), dtype=np.int64)
         for k in range(int(self.lead_s // 3600) + 2):
             ahead = ((at_s + min(3600.0 * k, self.lead_s)) // 3600).astype(int) % HOURS
-            floor = np.maximum(floor, self.planned[ahead])
-        return np.minimum(floor + c.buffer * (floor > 0), self.rule.most)
+            floor = np.maximum(floor, kept[ahead])
+        return np.minimum(np.maximum(floor + c.buffer * (floor > 0), self.rule.fewest), self.rule.most)
 
     def instances(self, replicas: np.ndarray) -> np.ndarray:
         """In use; where others stand beside them, their share of instances."""
@@ -106,9 +107,14 @@ def of_plan(view: PlanAccount, pool: PoolPlan, deployed: DeploymentPlan, signal:
 class Operator:
     """Runs the replicas of a simulation as its controller says, and keeps the books."""
 
-    def __init__(self, setting: Setting, targets_s: tuple[float, float]) -> None:
-        """Targets of TTFT and TPOT are those that the SLO ratio is held against."""
-        self.setting, self.targets_s = setting, targets_s
+    def __init__(
+        self, setting: Setting, targets_s: tuple[float, float], losses: tuple[tuple[float, int, int], ...] = ()
+    ) -> None:
+        """Targets of TTFT and TPOT are those that the SLO ratio is held against.
+
+        Losses are times, how replicas go (FAILED or RECLAIMED), and how many.
+        """
+        self.setting, self.targets_s, self.losses = setting, targets_s, losses
         self.floor = setting.floors()
         ticks = HOURS * setting.ticks_per_h
         self.ready, self.wanted, self.billed, self.came, self.in_flight = (np.zeros(ticks) for _ in range(5))
@@ -125,7 +131,7 @@ class Operator:
         self.memory = fresh(self.setting.rule, min(count, self.most))
         self.now_s = begin_s
         self.ttft, self.tpot = np.zeros((2, 0)), np.zeros((2, 0))
-        self.arrivals: list[tuple[float, int]] = []
+        self.sheds_until_s = -math.inf
         return int(self.memory.at[READY])
 
     def run(self, simulation: Simulation, until_s: float, counts: range) -> None:
@@ -144,11 +150,19 @@ class Operator:
         s, at = self.setting, self.memory.at
         count = int(at[READY] + at[STARTING])
         floor = int(self.floor[self._place(self.now_s)])
+        taken = self._lose(before_s)
+        left = int(at[READY])
         gone = tick(s.rule, self.memory, self.now_s, signal, floor, s.machine_s, s.engine_s, s.each_has)
         ready, after = int(at[READY]), int(at[READY] + at[STARTING])
         soon = self.memory.ready_at_s[: at[STARTING]]
         soon = soon[soon < self.now_s + s.controller.period_s]
-        simulation.scale([self.now_s, *soon.tolist()], [ready + k for k in range(len(soon) + 1)])
+        entries = [(self.now_s, left, taken)] if taken is not None else []
+        entries += [(time_s, ready + k, DRAINED) for k, time_s in enumerate([self.now_s, *soon.tolist()])]
+        entries = [
+            (time_s, replicas, SHEDDING if how == DRAINED and time_s < self.sheds_until_s else how)
+            for time_s, replicas, how in entries
+        ]
+        simulation.scale([e[0] for e in entries], [e[1] for e in entries], [e[2] for e in entries])
         if counts.start <= (self.now_s - 1e-6) // 3600 < counts.stop:
             drained = int((simulation.replicas_at_work[ready:] > 0).sum())
             self.ready[place], self.wanted[place], self.came[place] = ready, after, came
@@ -156,6 +170,26 @@ class Operator:
             self.billed[place] = after + max(drained, gone)
             self.added, self.removed = self.added + max(0, after - count), self.removed + max(0, count - after)
             self.ups, self.downs = self.ups + (after > count), self.downs + (after < count)
+
+    def _lose(self, before_s: float) -> int | None:
+        """Take the replicas that were lost since the last look, as of now; how they went, if any did.
+
+        Nobody decides on those: their pods wait for machines and start again by themselves.
+        """
+        lost = [(how, taken) for at_s, how, taken in self.losses if before_s < at_s <= self.now_s]
+        memory, s = self.memory, self.setting
+        if not lost:
+            return None
+        start_s, reclaimed = s.machine_s + s.engine_s, any(how == RECLAIMED for how, _ in lost)
+        started(memory, self.now_s)
+        gone = min(int(memory.at[READY]), sum(taken for _, taken in lost))
+        starting = int(memory.at[STARTING])
+        times = np.sort(np.append(memory.ready_at_s[:starting], np.full(gone, self.now_s + start_s)))
+        memory.ready_at_s[: len(times)] = times
+        memory.at[READY], memory.at[STARTING] = memory.at[READY] - gone, starting + gone
+        if reclaimed:
+            self.sheds_until_s = self.now_s + start_s
+        return RECLAIMED if reclaimed else FAILED
 
     def _place(self, time_s: float) -> int:
         return int(time_s // self.setting.controller.period_s) % len(self.floor)

@@ -60,6 +60,18 @@ class Measured:
     """hours with the same number stand for each other; -1 where an hour was not asked for"""
     sampled: bool
 
+    @property
+    def hours(self) -> np.ndarray:
+        """Hours that each stands for, by their number: instances do not cost by requests [hour of the week]."""
+        if not self.sampled:
+            return self.weights
+        hours = np.zeros(len(self.weights))
+        for stratum in np.unique(self.strata[self.weights > 0]):
+            here = self.strata == stratum
+            served = here & (self.weights > 0)
+            hours[served] = here.sum() / served.sum()
+        return hours
+
     def share_and_error(self, good: np.ndarray, count: np.ndarray) -> tuple[float, float]:
         """The share of requests that are good, and half of its 95% interval; both are counts of the hours served."""
         total = float(self.weights @ count)

@@ -103,9 +103,10 @@ def proportional(count: int, total: float, target: float, tolerance: float) -> i
 
 @inlined
 def by_slo(count: int, ready: int, ratio: float, up_at: float, down_at: float) -> int:
-    """llm-d's SLO-aware law: in proportion to the ratio, corrected by the share that is ready."""
+    """llm-d's SLO-aware law: in proportion to the ratio, corrected by the share that is ready, if any is."""
     if ratio > up_at:
-        return count + math.ceil(count * (ratio * ready / max(1, count) / up_at - 1.0) - 1e-9)
+        credit = ready / count if 0 < ready < count else 1.0
+        return count + math.ceil(count * (ratio * credit / up_at - 1.0) - 1e-9)
     if ratio < down_at:
         return count - math.floor(count * (1.0 - ratio / down_at) + 1e-9)
     return count

@@ -370,7 +370,7 @@ class _Pool:
 
     def operated(self) -> Iterator[DeploymentOperated]:
         """Deployments behind their controllers."""
-        weights = self.schedule.measured(self.served).weights * self.traffic.covered
+        weights = self.schedule.measured(self.served).hours * self.traffic.covered
         late = sum(
             (tally.owed.sum(axis=1) - min_kept for tally in self.tallies for min_kept in [tally.counts["kept"]]),
             np.zeros(HOURS),
@@ -458,7 +458,11 @@ class _Served:
         d, case = deployed.deployment, view.case
         self.settings = engine_settings(view.plan, pool, d)
         self.router = ROUTERS[_router(view.plan, options)]
-        self.capacity = _capacity(view, deployed, week, options, rng, missing)
+        there = np.minimum(
+            running(deployed, options.replica_frac)[week], np.maximum(0, running(deployed, 1.0)[week] - missing)
+        )
+        self.losses = _losses(deployed, options, rng, there, week)
+        self.capacity = _capacity(view, deployed, week, options, self.losses, there)
         members = view.members(pool)
         plain = machine_for(case, d.variant)
         _, correction = measured_for(case, plain, d.variant)
@@ -474,7 +478,7 @@ class _Served:
             setting = setting_of(view, pool, deployed, week, options.controller)
             at_once = [s.w for s in members]
             targets_s = min(w.ttft.seconds for w in at_once), min(w.tpot.seconds for w in at_once)
-            self.operator = Operator(setting, targets_s)
+            self.operator = Operator(setting, targets_s, self.losses)
         self.simulation: engine.Simulation
         """while a stretch is served"""
 
@@ -630,6 +634,7 @@ class _Served:
         o, s = self.operator, self.operator.setting
         prices = prices_of(view, self.deployed, s, self.week)
         billed = s.instances(o.billed)
+        usd_by_hour = prices.usd(billed)
         by_hour = billed.reshape(HOURS, -1).mean(axis=1)
         planned = s.instances(s.planned) + np.maximum(0, np.diff(s.planned, prepend=s.planned[-1])) / s.each_has * (
             s.machine_s / 3600
@@ -650,7 +655,8 @@ class _Served:
             planned_mean_replicas=float(weights @ s.planned / max(1e-9, weights.sum())),
             instance_h_per_month=prices.a_month(by_hour, weights),
             planned_instance_h_per_month=prices.a_month(planned, weights),
-            usd_per_month=prices.a_month(prices.usd(billed), weights),
+            usd_per_month=prices.a_month(usd_by_hour, weights),
+            usd_by_hour=tuple((usd_by_hour * (weights > 0)).tolist()),
             planned_usd_per_month=prices.a_month(planned_usd(prices, s), weights),
             load_frac=float((busy.reshape(-1)[there] / o.ready[there]).mean()) if there.any() else 0.0,
             in_flight=float((o.in_flight[there] / o.ready[there]).mean()) if there.any() else 0.0,
@@ -713,28 +719,37 @@ def _capacity(
     deployed: DeploymentPlan,
     week: np.ndarray,
     options: ServeOptions,
-    rng: np.random.Generator,
-    missing: np.ndarray,
+    losses: tuple[tuple[float, int, int], ...],
+    there: np.ndarray,
 ) -> engine.Capacity:
     """Replicas by the hour, less what cannot be had, and what a reclaim or a failure takes until a new one has started.
 
-    Those that cannot be had are missing for the hour [hour of the week].
+    Those that are there are without what cannot be had [hour of the week].
     """
-    planned = running(deployed, options.replica_frac)[week]
-    there = np.minimum(planned, np.maximum(0, running(deployed, 1.0)[week] - missing))
-    planned = np.concatenate([there, planned])  # what waits at the end of the week is done in the next
-    spot = np.maximum(0, np.array(deployed.replicas_by_slot) - np.array(deployed.firm_replicas_by_slot))[week]
-    cuts = [(engine.RECLAIMED, -(-spot // max(1, deployed.deployment.spot_zones)))] * options.reclaims
-    cuts += [(engine.FAILED, np.minimum(planned[:HOURS], 1))] * options.failures
+    planned = np.concatenate(
+        [there, running(deployed, options.replica_frac)[week]]
+    )  # what waits at the end of the week is done in the next
     down_s = _start_up_s(view, deployed)
     events: list[tuple[float, int, int]] = [(3600.0 * h, engine.DRAINED, 0) for h in range(len(planned))]
+    for start, change, taken in losses:
+        events += [(start, change, -taken), (start + down_s, change, taken)]
+    return _replicas_over_time(planned, sorted(events))
+
+
+def _losses(
+    deployed: DeploymentPlan, options: ServeOptions, rng: np.random.Generator, there: np.ndarray, week: np.ndarray
+) -> tuple[tuple[float, int, int], ...]:
+    """When reclaims and failures come, how, and how many of the replicas that are there each takes."""
+    spot = np.maximum(0, np.array(deployed.replicas_by_slot) - np.array(deployed.firm_replicas_by_slot))[week]
+    cuts = [(engine.RECLAIMED, -(-spot // max(1, deployed.deployment.spot_zones)))] * options.reclaims
+    cuts += [(engine.FAILED, np.minimum(there, 1))] * options.failures
+    found = []
     for change, taken in cuts:
-        busy = np.flatnonzero(np.minimum(taken, planned[:HOURS])[: 24 * options.days] > 0)
+        busy = np.flatnonzero(np.minimum(taken, there)[: 24 * options.days] > 0)
         if len(busy):
             hour = int(rng.choice(busy))
-            start = 3600.0 * hour + float(rng.uniform(0, 3600))
-            events += [(start, change, -int(taken[hour])), (start + down_s, change, int(taken[hour]))]
-    return _replicas_over_time(planned, sorted(events))
+            found.append((3600.0 * hour + float(rng.uniform(0, 3600)), change, int(taken[hour])))
+    return tuple(found)
 
 
 def _replicas_over_time(planned: np.ndarray, events: list[tuple[float, int, int]]) -> engine.Capacity:

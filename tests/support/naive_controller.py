@@ -55,6 +55,14 @@ class NaiveController:
         self.counts.append((now, count, after))
         self._order(now, after)
 
+    def lose(self, now: float, taken: int) -> None:
+        """Ready replicas go without a decision; as many start again at once, on new machines."""
+        self.ready += sum(at <= now for at in self.starting)
+        self.starting = [at for at in self.starting if at > now]
+        gone = min(self.ready, taken)
+        self.ready -= gone
+        self.starting = sorted([*self.starting, *[now + self.machine_s + self.engine_s] * gone])
+
     def _within(self, at: float, now: float, window_s: float) -> bool:
         """The last ticks of a window; a window of none has the tick itself."""
         return at > now - max(window_s, self.c.period_s) + 1e-6
@@ -68,7 +76,8 @@ class NaiveController:
             return 0
         if c.law == "slo":
             if seen > c.up_at:
-                return count + math.ceil(count * (seen * (self.ready / max(1, count)) / c.up_at - 1) - 1e-9)
+                credit = self.ready / count if 0 < self.ready < count else 1
+                return count + math.ceil(count * (seen * credit / c.up_at - 1) - 1e-9)
             return count - math.floor(count * (1 - seen / c.down_at) + 1e-9) if seen < c.down_at else count
         nearly = count > 0 and abs(seen / (count * self.target) - 1) <= c.tolerance_frac
         asked = count if nearly else math.ceil(seen / self.target - 1e-9)

@@ -321,6 +321,8 @@ class AutoscalerSpec(Strict):
     """Whether the plan's hours are a floor."""
     lead: Duration | None = Field(default=None, examples=["10min"])
     """By which that floor rises early; by default the start-up time."""
+    floor: Fraction | None = Field(default=None, examples=["75%"])
+    """Share of the planned replicas that is kept in every hour of that floor, in whole ones."""
     buffer: WholeNumber | None = Field(default=None, examples=[1])
     """Replicas more than planned in every hour of the floor."""
     fewest: WholeNumber | None = None
@@ -368,6 +370,7 @@ class AutoscalerSpec(Strict):
             "signal": self.signal, "schedule": self.schedule, "lead_s": self.lead, "buffer": self.buffer,
             "fewest": self.fewest, "most_ratio": self.ceiling, "period_s": self.period, "window_s": self.window,
             "up_window_s": self.up_window, "down_window_s": self.down_window, "cooldown_s": self.cooldown,
+            "floor_share": self.floor,
         }  # fmt: skip
         if self.target is not None:
             given |= {"target": self.target, "of_plan": False}

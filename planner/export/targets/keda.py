@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from planner.case.controller import Controller
 from planner.export.hosted import Hosted, HostedFleet, Part
 from planner.export.hours import Skipped, cron, fewest, peak
 from planner.export.promises import RUNNING, WAITING, selector
@@ -94,12 +95,17 @@ def thresholds(fleet: HostedFleet) -> Iterator[str]:
         return
     yield (
         f"the settings are those that were tuned: a threshold of {percent(tuned.target)} of what a replica has in "
-        f"flight in the busiest hour, floors {tuned.more_lead_s / 60:g} min earlier than a start and with "
-        f"{counted(tuned.buffer, 'replica')} more than planned, a ceiling of {tuned.most_ratio:g} times the plan's "
-        "peak; without Prometheus the floor stays"
+        f"flight in the busiest hour, {_averaging(tuned)}floors of {percent(tuned.floor_share)} of the planned "
+        f"replicas and {tuned.buffer} more, {tuned.more_lead_s / 60:g} min earlier than a start, a ceiling of "
+        f"{tuned.most_ratio:g} times the plan's peak, {tuned.down_window_s:g} s before replicas go; without "
+        "Prometheus the floor stays"
     )
     if tuned.most_ratio > 1 or tuned.buffer:
         yield "the plan buys no instances for what is above its peak: raise the limits of the NodePools"
+
+
+def _averaging(tuned: Controller) -> str:
+    return f"averaged over {tuned.window_s / 60:g} min, " if tuned.window_s else ""
 
 
 def _headroom(fleet: HostedFleet) -> str:
@@ -261,9 +267,15 @@ def cron_triggers(fleet: HostedFleet, h: Hosted, part: Part) -> list[dict[str, A
     return triggers
 
 
+def averaged(h: Hosted, query: str) -> str:
+    """Over the window that was tuned: of the sum, since the mean of a pod that is new has fewer minutes."""
+    window_s = round(h.tuned.window_s) if h.tuned is not None else 0
+    return f"avg_over_time(({query})[{window_s}s:{HPA_LOOKS_S}s])" if window_s else query
+
+
 def load_trigger(fleet: HostedFleet, h: Hosted, part: Part, replicas_of: str = PODS) -> dict[str, Any]:
     """Requests running and waiting; a pod's name is that of its Deployment and two words more."""
     pods = selector(fleet, replicas_of, part.name)
-    query = f"sum({RUNNING}{pods}) + sum({WAITING}{pods})"
+    query = averaged(h, f"sum({RUNNING}{pods}) + sum({WAITING}{pods})")
     metadata = {"serverAddress": PROMETHEUS, "query": query, "threshold": str(h.target_in_flight)}
     return {"type": "prometheus", "name": "load", "metadata": metadata}

@@ -17,7 +17,7 @@ from planner.export.pods import MONITORING
 from planner.export.promises import selector
 from planner.export.record import Export, Step
 from planner.export.targets import kubernetes
-from planner.export.targets.keda import PROMETHEUS, SILENT, clocks, handovers, scaled_object, tolerated
+from planner.export.targets.keda import PROMETHEUS, SILENT, averaged, clocks, handovers, scaled_object, tolerated
 
 QUEUED, RUNNING = "llm_d_epp_flow_control_queue_size", "llm_d_epp_request_running"
 QUEUED_A_REPLICA = 1
@@ -96,7 +96,7 @@ def _running(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     firm = peak(h.firm)
     if part.spot and firm:
         query = f"clamp_min({query} - {firm * h.target_in_flight}, 0)"
-    return _trigger("running", query, h.target_in_flight)
+    return _trigger("running", averaged(h, query), h.target_in_flight)
 
 
 def _queued(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:

@@ -117,7 +117,9 @@ def settings(o: Operation) -> Table:
     rows = [
         ("signal", c.signal),
         ("target", f"{percent(c.target)} of the plan's" if c.of_plan else f"{c.target:g} a replica"),
-        ("floor", "the plan's hours" if c.has_floor else "the fewest"), ("buffer", counted(c.buffer, "replica")),
+        ("averaged over", f"{c.window_s:g} s" if c.window_s else "one look"),
+        ("floor", f"{percent(c.floor_share)} of the plan's hours" if c.has_floor else "the fewest"),
+        ("buffer", counted(c.buffer, "replica")),
         ("earlier than a start", f"{c.more_lead_s / 60:g} min"), ("ceiling", f"{c.most_ratio:g} x the peak"),
         ("before it takes away", f"{c.down_window_s:g} s"), ("period", f"{c.period_s:g} s"),
     ]  # fmt: skip

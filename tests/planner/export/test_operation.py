@@ -41,6 +41,25 @@ def test_keda_has_the_tuned_settings() -> None:
     assert earlier and set(earlier) <= {5, 6}, "floors rise 5 min earlier"
 
 
+def test_what_is_averaged_and_kept_in_part_is_written_so() -> None:
+    plan = operated_plan()
+    assert plan.operation is not None
+    controller = plan.operation.controller.model_copy(update={"window_s": 600.0, "floor_share": 0.5, "buffer": 0})
+    plan = plan.model_copy(update={"operation": plan.operation.model_copy(update={"controller": controller})})
+    for target, name in (("keda", "load"), ("llm-d", "running")):
+        files = export_plan(plan, target, Settings())
+        docs = [d for file, text in files.items() if file.endswith(".yaml") for d in yaml.safe_load_all(text)]
+        triggers = next(d for d in docs if d and d["kind"] == "ScaledObject")["spec"]["triggers"]
+        query = {t["name"]: t for t in triggers}[name]["metadata"]["query"]
+        assert query.startswith("avg_over_time((sum(") and query.endswith(")[600s:15s])"), query
+    (h,) = hosted_fleet(plan, Settings()).hosted
+    (part,) = h.parts
+    least = min(n for counts in part.hours.values() for n in counts)
+    for day, counts in part.hours.items():
+        assert part.floor[day] == tuple(max(least, -(-n // 2)) for n in counts)
+    assert "averaged over 10 min, floors of 50%" in export_plan(plan, "keda", Settings())["README.md"]
+
+
 def test_other_targets_have_them_too() -> None:
     (h,) = hosted_fleet(operated_plan(), Settings()).hosted
     assert h.target_in_flight == round(0.8 * h.in_flight)

@@ -6,6 +6,8 @@ import json
 import math
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,15 +22,16 @@ from planner.plan.account import account_of
 from planner.plan.operated import Operation
 from planner.plan.saved import plan_from_json
 from planner.reports.tables.operation import in_short
-from planner.verbs.autoscalers import controller_named
+from planner.verbs.autoscalers import controller_named, forecast_error_of
 from planner.verification.arrivals import HOURS, slots_of_week
 from planner.verification.billing import Prices, prices_of
 from planner.verification.differs import Differs, differs_from
-from planner.verification.fluid import Trials
+from planner.verification.fluid import Flowed, Trials
 from planner.verification.operation import Setting, of_plan, setting_of
+from planner.verification.sampling import Measured
 from planner.verification.scaling import rule_of
 from planner.verification.serving import ServeOptions, verify_plan
-from planner.verification.tuning import tuned
+from planner.verification.tuning import Tried, _front, _spread, _worthwhile, tuned
 from tests.support.operated_plans import CHAT, operated_plan, small_plan
 from tests.support.shown import first_screen
 
@@ -65,6 +68,24 @@ def test_a_buffer_is_added_where_something_runs_and_the_ceiling_holds() -> None:
     floors = setting(c, [0] * 8 + [3] * 16, most=4).floors()
     assert set(floors[: 8 * 240].tolist()) == {0} and set(floors[8 * 240 : 24 * 240].tolist()) == {4}
     assert set(setting(of("hpa"), DAY).floors().tolist()) == {1}, "no schedule: the fewest"
+
+
+def test_a_share_of_the_plan_is_a_lower_floor_in_whole_replicas() -> None:
+    floors = setting(of("keda", floor_share=0.75, lead_s=0.0), [1] * 8 + [5] * 8 + [4] * 8).floors()
+    assert floors[:: 8 * 240][:3].tolist() == [1, 4, 3], "3.75 are four"
+    none = setting(of("keda", floor_share=0.0, lead_s=0.0), [2] * 8 + [5] * 16).floors()
+    assert set(none.tolist()) == {2}, "the fewest of the plan stay"
+
+
+def test_hours_of_a_sample_stand_for_hours_where_money_is_counted() -> None:
+    """Two busy hours, one served; four quiet ones, one served: one stands for two and the other for four."""
+    strata = np.full(HOURS, -1)
+    strata[:6] = [0, 0, 1, 1, 1, 1]
+    weights = np.zeros(HOURS)
+    weights[[0, 2]] = [1.7, 6.0]  # by requests
+    hours = Measured(weights, strata, sampled=True).hours
+    assert hours[[0, 2]].tolist() == [2.0, 4.0] and hours.sum() == 6
+    assert (Measured(weights, strata, sampled=False).hours == weights).all()
 
 
 def test_replicas_share_instances() -> None:
@@ -183,6 +204,58 @@ def test_flows_say_what_serving_every_request_says_of_the_cost() -> None:
     assert week is not None
     flowed = trials.trial(controllers()["keda"], ((1, None),))
     assert flowed.usd_per_month == pytest.approx(week.usd_per_month, rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_sample_costs_what_the_whole_week_costs() -> None:
+    """A few hours say nothing of a week's bill by themselves: flows of all hours say it, corrected by those served."""
+    plan, c = small_plan(), of("keda", target=0.6, most_ratio=1.5)
+    whole = verify_plan(plan, ServeOptions(controller=c, most_requests=None)).operation
+    trials = Trials(plan)
+    few = verify_plan(plan, ServeOptions(controller=c, most_requests=150_000))
+    a_day = verify_plan(plan, ServeOptions(controller=c, days=1))
+    assert whole is not None and few.hours, "it is a sample"
+    for run, days in ((few, 7), (a_day, 1)):
+        found = trials.corrected(run, c, 1, None, days)
+        assert found is not None and found.usd_per_month == pytest.approx(whole.usd_per_month, rel=0.05)
+        assert found.planned_usd_per_month == whole.planned_usd_per_month == plan.cost_usd_per_month
+
+
+def reviewed(monkeypatch: pytest.MonkeyPatch, tried: float | None, by_hour: float | None) -> None:
+    """Saved reviews have these errors; no other figure of them is read."""
+    review = SimpleNamespace(
+        forecasts=(SimpleNamespace(error_frac=tried), SimpleNamespace(error_frac=None)),
+        workloads=(SimpleNamespace(hourly_error_frac=by_hour),),
+    )
+    monkeypatch.setattr("planner.review.records.read_saved_review", lambda path: review)
+
+
+def test_a_review_says_the_error_of_its_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    reviewed(monkeypatch, -0.137, 0.3)
+    assert forecast_error_of("review.json") == "13.7%"
+    reviewed(monkeypatch, None, 0.3)
+    assert forecast_error_of("review.json") == "30%", "nothing was tried: by the hour"
+    reviewed(monkeypatch, None, None)
+    with pytest.raises(InputError, match="how far its forecast was off"):
+        forecast_error_of("review.json")
+    assert forecast_error_of("+20%") == "+20%" and forecast_error_of(None) is None
+
+
+def test_what_is_no_review_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"format": "fleetplan-plan/6"}')
+    for name in ("other.json", "none.json"):
+        with pytest.raises(InputError):
+            forecast_error_of(str(tmp_path / name))
+
+
+def test_a_front_rises_in_cost_and_safety() -> None:
+    def tried(usd: float, worst: float) -> Tried:
+        return Flowed(usd, worst, worst > 0), controllers()["keda"]
+
+    front = _front([tried(3, 0.2), tried(1, -0.1), tried(2, -0.2), tried(4, 0.1), tried(5, 0.3)])
+    assert [(x.usd_per_month, x.worst) for x, _ in front] == [(1, -0.1), (3, 0.2), (5, 0.3)]
+    assert _worthwhile(front, -1, 2) == [0, 1] and _worthwhile(front, 0, 1) == []
+    assert [x.usd_per_month for x, _ in _spread(front, 2)] == [1, 5]
 
 
 @pytest.mark.slow

@@ -204,27 +204,32 @@ FLEETS = (
 def test_a_fleet_behind_a_controller_is_that_of_the_naive_simulation(seed: int, c: Controller) -> None:
     """The naive one serves all requests anew at each tick, with the replicas that were ordered until then."""
     rng = np.random.default_rng(seed)
-    times, sequences, budget, most, period, targets_s = constant_step(0.05, 4), 4, 64, 5, 2.0, (1.0, 0.1)
+    times, sequences, budget, most, period, targets_s = constant_step(0.0503, 4), 4, 64, 5, 2.0, (1.0, 0.1)
     machine_s, engine_s, each_has = float(rng.uniform(0, 5)), float(rng.uniform(0, 5)), int(rng.integers(1, 4))
     target = 0.5 if c.signal == "rate" else 3.0
-    count = 120
-    arrival = np.sort(rng.uniform(0, 60, count) + 20 * (rng.random(count) < 0.4))
+    count = 80
+    arrival = np.sort(rng.uniform(0, 40, count) + 15 * (rng.random(count) < 0.4))
     prompt, output = rng.integers(4, 30, count).astype(float), rng.integers(5, 60, count)
     asked = engine.Requests(arrival, prompt, np.zeros(count), output, np.ones(count, dtype=np.bool_))
     rule = rule_of(c, target, 1, most)
     setting = Setting(c, rule, np.ones(168, dtype=np.int64), machine_s, engine_s, each_has, alone=True)
-    operator = Operator(setting, targets_s)
+    losses = tuple((float(at), engine.FAILED, 1 + k % 2) for k, at in enumerate(rng.uniform(10, 50, 3 * (seed % 2))))
+    operator = Operator(setting, targets_s, losses)
     first = operator.begin(0.0)
     start = engine.Capacity(np.array([0.0]), np.array([first]), np.array([0]))
     simulation = engine.Simulation(start, times, sequences, budget, engine.LEAST_REQUESTS, 1, 30, most_replicas=most)
     simulation.add(asked)
     naive, entries = NaiveController(c, target, 1, most, machine_s, engine_s, each_has, 1), [(0.0, 1, 0)]
     history = []
-    for k in range(45):
+    for k in range(30):
         now = period * (k + 1)
         operator.run(simulation, now, range(1))
         world = [Request(float(t), int(p), 0, int(o), True) for t, p, o in zip(arrival, prompt, output, strict=True)]
         naive_serve(world, entries, times, sequences, budget, engine.LEAST_REQUESTS)
+        taken = sum(n for at, _, n in losses if now - period < at <= now)
+        if taken:
+            naive.lose(now, taken)
+            entries.append((now, naive.ready, engine.FAILED))
         ready_before = [at for at in naive.starting if at <= now]
         naive.look(now, naive_signal(c, world, now, targets_s), 1)
         if entries[-1][1] != naive.ready or ready_before:
