@@ -170,7 +170,9 @@ def _served(
             for o in runs
         ),
     )
-    return best.right.model_copy(update={"tuned": how, "beside": attained(serve(None, None).workloads)})
+    kept = tuple(d.model_copy(update={"usd_by_hour": ()}) for d in best.right.deployments)  # plans are saved without
+    beside = attained(serve(None, None).workloads)
+    return best.right.model_copy(update={"tuned": how, "beside": beside, "deployments": kept})
 
 
 @dataclass(frozen=True, eq=False)
