@@ -39,10 +39,11 @@ def without_dominated_recipes(fleet: FleetProblem) -> FleetProblem:
         recipe = fleet.recipes[b]
         others = rivals.get((recipe.pool, recipe.api, offer), [])
         in_the_way = offer in fleet.most_of_a_box  # a replica that is larger may leave more of a box empty
+        spread = max(fleet.offers[offer].fewest, fleet.offers[offer].fewest_firm) > 1  # and then sizes matter
 
         def fits_as_well(a: int) -> bool:
             size, own = (fleet.recipes[r].uses[0].gpus_per_replica for r in (a, b))
-            return not in_the_way or size <= own
+            return size == own if spread else not in_the_way or size <= own
 
         return any(a != b and a in alive and fits_as_well(a) and _beats_whole(fleet.recipes[a], recipe) for a in others)
 

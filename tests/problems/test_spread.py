@@ -103,3 +103,16 @@ def test_a_box_more_where_large_replicas_leave_room_in_one_alone() -> None:
     assert solution.best.purchases["g"].on_demand.tolist() == [3]
     assert solution.bound_usd_per_month == pytest.approx(3 * 8.0 * 730)
     check_plan(case, solution.best)
+
+
+def test_a_size_that_needs_no_more_gpus_is_not_left_out_where_replicas_stand_apart() -> None:
+    """Two of four fill two boxes of four; four of two leave room for three of one in three boxes instead of four."""
+    offer = Offer("g", "x", 4, 4.0, fewest=2, fewest_firm=2)
+    one = Pool("v", ("v",), np.array([[3.0]]), 1.0, False, (Deployment("one", "g", 1, np.ones(1), TWO),), ())
+    of_two = Deployment("two", "g", 2, np.ones(1), TWO)
+    of_four = Deployment("four", "g", 4, np.ones(1) / 2, TWO)
+    other = Pool("w", ("w",), np.array([[4.0]]), 1.0, False, (of_four, of_two), ())
+    case = Case((one, other), {"g": offer}, np.array([730.0]), np.zeros(1, dtype=int))
+    solution = solve_fleet(case.fleet, Options(gap_frac=0.0))
+    assert solution.objective == pytest.approx(3 * 4.0 * 730)
+    assert solution.objective == pytest.approx(brute_force(case, stand_apart=True).objective)
