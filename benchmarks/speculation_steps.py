@@ -3,8 +3,8 @@
     python benchmarks/speculation_steps.py OUT.jsonl [llama-3.1-8b:fp16 llama-3.1-8b:fp8 llama-3.1-70b:fp8]
 
 A row is one step of `batch` requests with `tokens` tokens each at a context: the target's layers and head, and one pass
-of an EAGLE-3 draft over one token a request. Models that do not fit are measured with fewer layers; the time of a layer is
-what two such measurements differ by. `fleetplan` compares its own step times with these rows:
+of an EAGLE-3 draft over one token a request. Models that do not fit are measured with
+fewer layers, and the time of their layers is multiplied. `fleetplan` compares its own step times with these rows:
 `python benchmarks/speculation_accuracy.py OUT.jsonl`. Needs PyTorch with CUDA and nothing of fleetplan.
 """
 
@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 import time
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +54,7 @@ def gated(x: torch.Tensor) -> torch.Tensor:
 
 @torch.compile(dynamic=True)
 def quantized(x: torch.Tensor) -> torch.Tensor:
-    """By one scale that the checkpoint holds. (PyTorch's products with a scale for each token read weights half as fast.)"""
+    """By one scale that the checkpoint holds: PyTorch's products with a scale for each token read half as fast."""
     return (x.float() * 16.0).clamp(-448, 448).to(FP8)
 
 
@@ -128,6 +129,18 @@ def timed_ms(work) -> float:  # type: ignore[no-untyped-def]
     return statistics.median(times)
 
 
+def stack(layers, x, cache, shape, turned):  # type: ignore[no-untyped-def]
+    h, residual = x, torch.zeros_like(x)
+    for i, layer in enumerate(layers):
+        k, v = cache[i % KV_LAYERS]
+        h, residual = layer(h, residual, k, v, *shape, *turned)
+    return h
+
+
+def sampled(through, layers, head):  # type: ignore[no-untyped-def]
+    return product(through(layers), head).argmax(dim=-1)
+
+
 @torch.inference_mode()
 def measure(name: str, precision: str, out) -> None:  # type: ignore[no-untyped-def]
     shape, fp8 = SHAPES[name], precision == "fp8"
@@ -148,25 +161,18 @@ def measure(name: str, precision: str, out) -> None:  # type: ignore[no-untyped-
                 angle = torch.randn(batch, tokens, 1, HEAD_DIM // 2, device=DEVICE)
                 cos, sin = angle.cos().to(DTYPE), angle.sin().to(DTYPE)
 
-                def stack(some: list[Layer]) -> torch.Tensor:
-                    h, residual = x, torch.zeros_like(x)
-                    for i, layer in enumerate(some):
-                        k, v = cache[i % KV_LAYERS]
-                        h, residual = layer(h, residual, k, v, batch, tokens, cos, sin)
-                    return h
-
+                through = partial(stack, x=x, cache=cache, shape=(batch, tokens), turned=(cos, sin))
                 row = {
                     "model": name, "precision": precision, "layers": shape["layers"], "measured_layers": len(layers),
                     "batch": batch, "tokens": tokens, "context": context,
-                    "layers_ms": timed_ms(lambda: stack(layers)),
-                    "head_ms": timed_ms(lambda: product(stack([])[:rows], head).argmax(dim=-1)),
+                    "layers_ms": timed_ms(partial(through, layers)),
+                    "head_ms": timed_ms(partial(sampled, through, [], head)),
                 }  # fmt: skip
                 if tokens == 1:
-                    row["draft_ms"] = timed_ms(lambda: product(stack([draft]), draft_head).argmax(dim=-1))
+                    row["draft_ms"] = timed_ms(partial(sampled, through, [draft], draft_head))
                 row["step_ms"] = row["layers_ms"] * row["layers"] / row["measured_layers"] + row["head_ms"]
                 out.write(json.dumps(row) + "\n")
                 out.flush()
-            del cache
         print(name, precision, context, f"{time.monotonic() - START:.0f} s", flush=True)
 
 

@@ -33,7 +33,7 @@ from planner.performance.latency import (
     rank_products_s,
     shared_pass_s,
 )
-from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, kv_room_bytes, sight
+from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, sight
 from planner.performance.steady_state import Scaling
 
 CONTEXTS = 129
@@ -145,9 +145,7 @@ def step_times(
         ttft_added_s = scaling.ttft_added_s
     delay = max(0.0, begun * ttft_ratio + ttft_added_s)
     prompt_alone = min(in_step * ttft_ratio, delay)
-    usable = machine.engine.usable_memory_frac
-    room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, usable, machine.layout)
-    room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
+    room = machine.kv_room_bytes
     each = kv_bytes_per_token(model, machine.quantization)
     return StepTimes(
         decode_s=np.ascontiguousarray(decode),
