@@ -160,8 +160,8 @@ def draft_s(machine: Machine, batch: Array | float, context_tokens: Array | floa
         return seconds
     first = draft_pass_s(machine.drafter, batch, context_tokens, speculation.accepted_tokens)
     another = draft_pass_s(machine.drafter, batch, context_tokens)
-    seconds = seconds + speculation.tokens * DRAFT_PASS_S + first + (speculation.tokens - 1) * another
-    return seconds
+    passes: Array = seconds + speculation.tokens * DRAFT_PASS_S + first + (speculation.tokens - 1) * another
+    return passes
 
 
 def draft_pass_s(

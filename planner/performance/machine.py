@@ -70,6 +70,9 @@ class Machine:
     def rates(self) -> Rates:
         """What its precision reaches of the datasheet, and what stands behind that for models of its class."""
         rates = self.efficiency.rates_for(self.quantization).for_class(self.model)
+        if self.speculation is not None:
+            source = f"{rates.source}; acceptance was measured on other prompts, so that it is an estimate"
+            return rates.model_copy(update={"basis": "estimated", "points": 0, "error_frac": None, "source": source})
         if self.ranks == 1:
             return rates
         source = f"{rates.source}; nothing was measured with attention data parallel, so that it is an estimate"
@@ -84,6 +87,11 @@ class Machine:
     def verified_tokens(self) -> int:
         """Tokens of a request in a step: the one that any step gives, and the drafts that are verified with it."""
         return 1 + self.speculation.tokens if self.speculation else 1
+
+    @property
+    def accepted_tokens(self) -> float:
+        """Tokens of a request that a step brings on average."""
+        return self.speculation.accepted_tokens if self.speculation else 1.0
 
     @cached_property
     def drafter(self) -> Machine | None:

@@ -6,6 +6,7 @@ accepted, and with it all before, which never grows with j, a step brings A toke
     P(A > j) = a_j        E[A] = 1 + a_1 + ... + a_k        E[A^2] = 1 + 3 a_1 + ... + (2k + 1) a_k
 
 and m tokens take (m + E[A^2] / 2 E[A] - 1/2) / E[A] steps: the last one brings more than is wanted (renewal theory).
+Their number varies by chance, with a variance of m Var[A] / E[A]^3: short answers are late more often than long ones.
 """
 
 from __future__ import annotations
@@ -65,15 +66,25 @@ class Speculation:
         return 1.0 + sum(self.accepted)
 
     @cached_property
+    def _square(self) -> float:
+        """Mean square of the tokens that a step brings."""
+        return 1.0 + sum((2 * j + 1) * a for j, a in enumerate(self.accepted, 1))
+
+    @cached_property
     def _left_over(self) -> float:
         """Tokens of the last step of an answer that are not wanted, on average."""
-        square = 1.0 + sum((2 * j + 1) * a for j, a in enumerate(self.accepted, 1))
-        return square / self.accepted_tokens / 2 - 0.5
+        return self._square / self.accepted_tokens / 2 - 0.5
 
     def steps_of(self, tokens: np.ndarray) -> np.ndarray:
         """Steps in which so many tokens of an answer come; as many as tokens at most."""
         steps: np.ndarray = np.minimum((tokens + self._left_over) / self.accepted_tokens, tokens)
         return steps
+
+    def steps_sd(self, tokens: np.ndarray) -> np.ndarray:
+        """Standard deviation of these steps."""
+        variance = max(0.0, self._square - self.accepted_tokens**2) / self.accepted_tokens**3
+        sd: np.ndarray = np.sqrt(tokens * variance)
+        return sd
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,14 @@ class SteadyState:
     interruption_frac: float
     steps_a_token: Array | float = 1.0
     """of an answer after its first token: less than one where drafts are accepted"""
+    steps_a_token_sd: Array | float = 0.0
+    """from answer to answer"""
+
+    @property
+    def by_acceptance_s(self) -> Array:
+        """Standard deviation of the mean time of a token from answer to answer, as drafts are accepted by chance."""
+        sd: Array = self.step_s * self.steps_a_token_sd
+        return sd
 
     @property
     def token_s(self) -> Array:
@@ -116,11 +124,11 @@ def steady_state(
     new = np.maximum(prompt if new_tokens is None else np.asarray(new_tokens, dtype=float), 1.0)
     budget = machine.engine.chunk_tokens * machine.layout.attention_copies
     together = np.minimum(b, np.maximum(1.0, budget / new))
-    own, in_all, a_token = output - 1, new + output - 1, np.asarray(1.0)
+    own, in_all, a_token, sd = output - 1, new + output - 1, np.asarray(1.0), np.asarray(0.0)
     if machine.speculation is not None:
         own = machine.speculation.steps_of(output - 1)
         in_all, decoded = new + machine.verified_tokens * own, np.maximum(output - 1, 1.0)
-        a_token = machine.speculation.steps_of(decoded) / decoded
+        a_token, sd = (f(decoded) / decoded for f in (machine.speculation.steps_of, machine.speculation.steps_sd))
     steps = np.maximum((own + np.maximum(1.0, new / budget)) / b, in_all / budget)
     lone, undecoded = b <= 1, output <= 1
     decoding = np.where(lone, 1.0, own / steps)
@@ -136,4 +144,5 @@ def steady_state(
         prefill_s=np.where(lone | undecoded, apart, added),
         interruption_frac=machine.engine.interruption_frac,
         steps_a_token=a_token,
+        steps_a_token_sd=sd,
     )

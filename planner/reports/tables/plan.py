@@ -186,6 +186,7 @@ def deployments(plan: Plan) -> Table:
         of("gpu", "gpu"),
         of("gpus_per_replica", "gpus each", "count"),
         C("parallelism", "parallelism", get=lambda x: x.planned.deployment.variant.parallelism),
+        of("speculation", "drafts"),
         of("offer", "instance"),
         C("replicas_min", "fewest", "count", get=lambda x: min(x.planned.replicas_by_slot)),
         C("replicas_max", "most", "count", get=lambda x: max(x.planned.replicas_by_slot)),
