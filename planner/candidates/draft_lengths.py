@@ -6,7 +6,6 @@ by more than what the closer look would say of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from planner.candidates.pools import PoolSpec
 from planner.candidates.replica import machine_for, measured_for
 from planner.case.case import Case
-from planner.case.drafts import chances_of, speculation_of
+from planner.case.drafts import NO_DRAFTS, chances_of, speculation_of
 from planner.catalog.variant import Variant
 from planner.performance.throughput import throughput
 
@@ -22,25 +21,15 @@ TRIED = 2
 """lengths of each method that a workload is given a closer look at"""
 
 
-def drafts_worth_trying(
-    case: Case, able: dict[str, list[PoolSpec]], plain: Variant
-) -> Iterator[tuple[Variant, list[PoolSpec]]]:
-    """Yield a variant for each draft length, with the groups that it may serve best; those able are by method."""
-    for method, groups in able.items():
-        by_length: dict[int, list[PoolSpec]] = {}
-        for group in groups:
-            for tokens in _best_lengths(case, group, plain, method):
-                by_length.setdefault(tokens, []).append(group)
-        for tokens in sorted(by_length):
-            yield replace(plain, speculation=f"{method}:{tokens}"), by_length[tokens]
-
-
-def _best_lengths(case: Case, group: PoolSpec, plain: Variant, method: str) -> list[int]:
-    """The best first; none where no length carries more than no drafts do."""
+def best_lengths(case: Case, group: PoolSpec, plain: Variant, method: str) -> list[int] | None:
+    """The best first; none where no length carries more than no drafts do, None where nothing carries anything."""
     longest = len(chances_of(group.members, plain.model, method))
     lengths = [replace(plain, speculation=f"{method}:{k}" if k else "") for k in range(longest + 1)]
     rates = [carried_rps(case, group, variant) for variant in lengths]
-    better = [k for k in range(1, longest + 1) if rates[k] > rates[0]]
+    if not any(rates):
+        return None
+    least = rates[0] if NO_DRAFTS in (case.limits.speculation or ()) else 0.0
+    better = [k for k in range(1, longest + 1) if rates[k] > least]
     return sorted(better, key=lambda k: (-rates[k], k))[:TRIED]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import dominated_variants
-from planner.candidates.draft_lengths import drafts_worth_trying
+from planner.candidates.draft_lengths import best_lengths
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
@@ -109,16 +109,23 @@ class Screen:
         allowed = self.case.limits.speculation
         if allowed is None or NO_DRAFTS in allowed:
             yield variant, groups
-        able: dict[str, list[PoolSpec]] = {}
+        if _against_the_size(machine_for(self.case, variant)) is not None:
+            return  # without drafts it says why
+        by_length: dict[str, list[PoolSpec]] = {}
         for method, group in product(methods_of(self.case), groups):
+            drafting = replace(variant, speculation=f"{method}:0")
             why = next(against_drafts(self.case, variant, method, group.members), None)
-            if why is None:
-                able.setdefault(method, []).append(group)
-            else:
-                drafting = replace(variant, gpus_per_replica=0, speculation=f"{method}:0")
-                self._reject(group, drafting, why[0], why[1], method)
-        if able and _against_the_size(machine_for(self.case, variant)) is None:
-            yield from drafts_worth_trying(self.case, able, variant)
+            if why is not None:
+                self._reject(group, replace(drafting, gpus_per_replica=0), why[0], why[1], method)
+                continue
+            lengths = best_lengths(self.case, group, variant, method)
+            if lengths == []:
+                reason, kind = "carries no more with any number of drafts", RejectionKind.DOMINATED
+                self._reject(group, drafting, reason, str(variant), "dominated", kind=kind)
+            for tokens in lengths or ():
+                by_length.setdefault(f"{method}:{tokens}", []).append(group)
+        for speculation in sorted(by_length):
+            yield replace(variant, speculation=speculation), by_length[speculation]
 
     def _judge_size(
         self, groups: list[PoolSpec], variant: Variant, here: dict[str, dict[str, Offer]]

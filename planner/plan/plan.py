@@ -22,6 +22,7 @@ from planner.plan.study_records import Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/6"
 """of a plan of one block, and of one of several"""
+Drafts = Annotated[str, Field(pattern=r"^\S.*:[0-9]{1,3}$")]
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off", "assumed_limits", "simpler", "sampled", "verified", "operation"]
 
@@ -136,7 +137,7 @@ class DeploymentRecord(Strict):
     gpus_per_replica: int
     parallelism: Parallelism | None = None
     """how its GPUs share a mixture of experts; None: by tensor parallelism, as they share every other model"""
-    speculation: str | None = None
+    speculation: Drafts | None = None
     """how its tokens are drafted, as method:tokens; None: they are not"""
     accepted_tokens: float | None = None
     """that a step brings on average where they are, the one that any step gives included"""
@@ -296,7 +297,7 @@ class OptionRecord(Strict):
     gpu: str | None = None
     gpus_per_replica: int = 0
     parallelism: Parallelism | None = None
-    speculation: str | None = None
+    speculation: Drafts | None = None
     offer: str | None = None
     deployments: tuple[str, ...]
     """keys of those that serve it"""
@@ -331,7 +332,7 @@ class RejectionRecord(Strict):
     gpus_per_replica: int
     """0: of any number"""
     parallelism: Parallelism | None = None
-    speculation: str | None = None
+    speculation: Drafts | None = None
 
     @classmethod
     def of(cls, r: Rejection) -> RejectionRecord:

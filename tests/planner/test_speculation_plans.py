@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import planner
-from planner.candidates import draft_lengths
+from planner.candidates import screen
 from planner.candidates.step_budget import KNOWN
 from planner.case.case import Case
 from planner.explanations.limits import every_limit
@@ -76,7 +76,7 @@ def test_no_length_is_better_than_the_one_that_is_chosen(monkeypatch: pytest.Mon
     """Every draft length by itself: the two that get a closer look have the best among them."""
     costs = {}
     for k in range(1, 8):
-        monkeypatch.setattr(draft_lengths, "_best_lengths", lambda case, group, plain, method, k=k: [k])
+        monkeypatch.setattr(screen, "best_lengths", lambda case, group, plain, method, k=k: [k])
         KNOWN._known.clear()
         costs[k] = planner.plan_fleet(planner.case_from_text(demand("[eagle3]"))).cost_usd_per_month
     monkeypatch.undo()
@@ -89,6 +89,8 @@ def test_drafts_are_left_out_where_they_lose() -> None:
     slow = demand(own="deadline: 12h\n    speculation: {domain: questions}")
     plan = planned(slow.replace("slo: {ttft_p95: 2s, tpot_p95: 4ms}", ""))
     assert only(plan).speculation is None
+    lost = [r for r in plan.rejected if r.speculation]
+    assert lost and all(r.reason == "carries no more with any number of drafts" for r in lost)
 
 
 def test_what_a_workload_measured_comes_first() -> None:
