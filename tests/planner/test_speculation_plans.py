@@ -15,6 +15,7 @@ from planner.candidates import screen
 from planner.candidates.step_budget import KNOWN
 from planner.case.case import Case
 from planner.explanations.limits import every_limit
+from planner.export.targets.ray import engine_kwargs
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support.shared_plans import plan_of
@@ -190,6 +191,7 @@ def test_the_command_drafts_as_planned() -> None:
     most, sequences = (int(words[words.index(f"--max-num-{what}") + 1]) for what in ("batched-tokens", "seqs"))
     assert most >= (1 + tokens) * sequences
     assert any("spec_decode" in note for note in command.notes)
+    assert engine_kwargs(words[3:])["speculative_config"] == config
 
 
 def test_reports_say_how_tokens_are_drafted(tmp_path: Any) -> None:
