@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
-from planner.case.changes import Change, may_use_an_api, with_limits, with_workloads, without_purchase
+from planner.case.changes import (
+    Change,
+    may_use_an_api,
+    with_limits,
+    with_workloads,
+    without_drafts,
+    without_purchase,
+)
+from planner.case.drafts import methods_of
 from planner.catalog.entries import CacheLoss, QualityLoss, shipped_catalog
 from planner.catalog.variant import TENSOR
 from planner.plan.plan import Plan, WorkloadPlan
@@ -231,6 +239,14 @@ LEVERS: tuple[Lever, ...] = (
         switch=Switch("mixes", "max_deployments", 1),
         in_plan=lambda plan: any(len(pool.deployments) > 1 for pool in plan.pools),
         change=with_limits(max_deployments=1),
+    ),
+    PlanLever(
+        key="speculative decoding",
+        step=LAST_STEP,
+        switch=Switch("speculation", "speculation", ["none"]),
+        adds=lambda case: f"drafts by {', '.join(methods)}" if (methods := methods_of(case)) else "",
+        in_plan=lambda plan: any(d.deployment.speculation for pool in plan.pools for d in pool.deployments),
+        change=without_drafts,
     ),
     *(_cache(kind) for kind in CACHE_KINDS),
     WorkloadLever(

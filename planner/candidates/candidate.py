@@ -28,6 +28,7 @@ class Candidate:
     model_key: str
     quantization_key: str
     parallelism: Parallelism
+    speculation: str
     quality_loss_frac: float
     """the most that any of the workloads sees"""
     replica: Replica
@@ -69,7 +70,8 @@ class Candidate:
     @property
     def on_gpus(self) -> Variant:
         """Without the offer."""
-        return Variant(self.model_key, self.quantization_key, self.offer.gpu, self.machine.gpus, self.parallelism)
+        replica = self.offer.gpu, self.machine.gpus, self.parallelism, self.speculation
+        return Variant(self.model_key, self.quantization_key, *replica)
 
     @property
     def name(self) -> str:

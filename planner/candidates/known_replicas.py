@@ -53,7 +53,7 @@ class KnownReplicas:
 def _parts(case: Case, v: Variant) -> tuple[object, ...]:
     """What a replica depends on beside its traffic; a changed copy of a case has the same objects."""
     what = (case.models[v.model], case.quantizations[v.quantization], case.gpus[v.gpu], case.efficiency[v.gpu])
-    return (*what, case.engine, case.engine_name, case.profiles, case.limits.routing)
+    return (*what, case.engine, case.engine_name, case.profiles, case.limits.routing, case.drafters)
 
 
 def _remains(traffic: Traffic) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from planner.candidates.traffic import Traffic
 from planner.case.case import Workload
 from planner.performance.latency import Machine
-from planner.performance.memory import kv_bytes, kv_bytes_per_token, kv_room_bytes
+from planner.performance.memory import kv_bytes, kv_bytes_per_token
 from planner.performance.queueing import in_flight_at
 from planner.performance.steady_state import Scaling
 from planner.performance.throughput import Lengths, Throughput
@@ -104,15 +104,12 @@ class PrefixCacheSearch:
         if not rate:
             return 0.0
         model, scheme, copies = machine.model, machine.quantization, machine.kv_copies
-        usable = machine.engine.usable_memory_frac
-        room = kv_room_bytes(model, machine.gpu, machine.gpus, scheme, usable, machine.layout)
-        room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
         prompt, new, answer = self._mean_tokens(estimate, found)
         running = in_flight_at(machine, prompt, new, answer, rate, self.traffic.arrival_scv, self.scaling)
         running = min(running, self._batch(estimate))
         held = running * float(kv_bytes(model, scheme, prompt + ANSWER_FRAC * answer, copies))
         resident = float(np.max(self.traffic.lengths.resident_tokens))
-        return max(0.0, (room - held) / kv_bytes_per_token(model, scheme) - resident)
+        return max(0.0, (machine.kv_room_bytes - held) / kv_bytes_per_token(model, scheme) - resident)
 
     def _requests_per_s(self, estimate: Throughput) -> float:
         """That come to a replica which is as busy as it may be; 0 where it serves nothing."""

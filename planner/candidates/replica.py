@@ -11,6 +11,7 @@ import numpy as np
 from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch
 from planner.candidates.traffic import Traffic
 from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName
+from planner.case.drafts import speculation_of
 from planner.case.slots import rates_rps, slots_of
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import Variant
@@ -323,7 +324,8 @@ class Replica:
     def _chunks(self, new_tokens: np.ndarray) -> np.ndarray:
         """Steps that a prompt takes of what decodes leave of them; less than one where several share it."""
         copies, budget = self.machine.layout.attention_copies, self.machine.engine.chunk_tokens
-        chunks: np.ndarray = new_tokens / max(budget - self.batch / copies, LEAST_OF_STEP * budget)
+        decodes = self.batch * self.machine.verified_tokens
+        chunks: np.ndarray = new_tokens / max(budget - decodes / copies, LEAST_OF_STEP * budget)
         return chunks
 
     @cached_property
@@ -346,9 +348,9 @@ def machine_for(case: Case, v: Variant, batched_tokens: int | None = None) -> Ma
 
 
 def measured_for(case: Case, plain: Machine, variant: Variant) -> tuple[Profile | None, Correction | None]:
-    """The user's measurements of a machine without adapters, and what they make of its step times."""
+    """The user's measurements of a machine without adapters and drafts, and what they make of its step times."""
     fitting = (p for p in case.profiles if p.engine is None or case.engine_name in p.engine.lower())
-    profile = find_profile(fitting, variant)
+    profile = find_profile(fitting, replace(variant, speculation=""))
     return profile, correction_of(profile, plain) if profile is not None and not profile.max_rates else None
 
 
@@ -361,12 +363,14 @@ def replicas_with(
     """
     plain = machine_for(case, variant, batched_tokens)
     profile, correction = measured_for(case, plain, variant)
-    for together in _runs(traffics):
-        machine = replace(plain, lora=together[0].lora)
+    for together in _runs(case, traffics, variant):
+        speculation = speculation_of(case, variant, together[0].members)
+        machine = replace(plain, lora=together[0].lora, speculation=speculation)
         estimates = _estimates(machine, together, correction)
         for traffic, prompts in zip(together, _lone_prompts(machine, together, correction), strict=True):
             estimate, basis, error_frac = estimates[traffic.key], str(machine.basis), machine.error_frac
-            if profile is not None and (correction is None or correction.corrects_rates):
+            measured = profile is not None and (correction is None or correction.corrects_rates)
+            if profile is not None and measured and speculation is None:
                 basis = _least_backed(profile, traffic)
                 error_frac = ERROR_FRAC[basis]
                 if correction is None:
@@ -408,13 +412,18 @@ def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:
     return most, 1.0 if waits else float(rule.carried_load(np.array(most))) / most
 
 
-def _runs(traffics: Sequence[Traffic]) -> Iterator[list[Traffic]]:
-    """Neighbours with the same adapters, up to so many different buckets."""
+def _runs(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[list[Traffic]]:
+    """Neighbours with the same adapters that accept as many drafts, up to so many different buckets."""
     run: list[Traffic] = []
     buckets = 0
+
+    def alike(a: Traffic, b: Traffic) -> bool:
+        same = a.lora == b.lora
+        return same and speculation_of(case, variant, a.members) == speculation_of(case, variant, b.members)
+
     for traffic in traffics:
         more = len(traffic.buckets) if not run or traffic.key != run[-1].key else 0
-        if run and (traffic.lora != run[0].lora or buckets + more > BUCKETS_AT_ONCE):
+        if run and (buckets + more > BUCKETS_AT_ONCE or not alike(traffic, run[0])):
             yield run
             run, buckets, more = [], 0, len(traffic.buckets)
         run.append(traffic)

@@ -14,12 +14,14 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import dominated_variants
+from planner.candidates.draft_lengths import best_lengths
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
 from planner.candidates.staffing import staffing_in_a_mix
 from planner.candidates.step_budget import replicas_for
 from planner.case.case import Case
+from planner.case.drafts import NO_DRAFTS, against_drafts, methods_of
 from planner.case.length_buckets import too_long_share
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
@@ -91,8 +93,9 @@ class Screen:
             for variant in self._sizes_of(model, quantization, gpu):
                 holds = variant.gpus_per_replica
                 fitting = [g for g in able if any(holds <= o.gpus for o in here[g.key].values())]
-                for candidate in self._judge_size(fitting, variant, here):
-                    variants[candidate.pool.key].append(candidate)
+                for drafting, some in self._drafting(fitting, variant):
+                    for candidate in self._judge_size(some, drafting, here):
+                        variants[candidate.pool.key].append(candidate)
         for group in self.groups:
             self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
 
@@ -100,6 +103,29 @@ class Screen:
         """A model on every number of GPUs, in every way in which these may share it."""
         ways = ((n, way) for n in self.sizes for way in ways_to_share(self.case, model, n))
         return [Variant(model, quantization, gpu, n, way) for n, way in ways]
+
+    def _drafting(self, groups: list[PoolSpec], variant: Variant) -> Iterator[tuple[Variant, list[PoolSpec]]]:
+        """The variant without drafts, and with the draft lengths that are worth trying, each for some groups."""
+        allowed = self.case.limits.speculation
+        if allowed is None or NO_DRAFTS in allowed:
+            yield variant, groups
+        if _against_the_size(machine_for(self.case, variant)) is not None:
+            return  # without drafts it says why
+        by_length: dict[str, list[PoolSpec]] = {}
+        for method, group in product(methods_of(self.case), groups):
+            drafting = replace(variant, speculation=f"{method}:0")
+            why = next(against_drafts(self.case, variant, method, group.members), None)
+            if why is not None:
+                self._reject(group, replace(drafting, gpus_per_replica=0), why[0], why[1], method)
+                continue
+            lengths = best_lengths(self.case, group, variant, method)
+            if lengths == []:
+                reason, kind = "carries no more with any number of drafts", RejectionKind.DOMINATED
+                self._reject(group, drafting, reason, str(variant), "dominated", kind=kind)
+            for tokens in lengths or ():
+                by_length.setdefault(f"{method}:{tokens}", []).append(group)
+        for speculation in sorted(by_length):
+            yield replace(variant, speculation=speculation), by_length[speculation]
 
     def _judge_size(
         self, groups: list[PoolSpec], variant: Variant, here: dict[str, dict[str, Offer]]
@@ -126,7 +152,7 @@ class Screen:
             key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
             yield Candidate(
                 pool=group, offer_key=key, offer=offer, model_key=variant.model, quantization_key=variant.quantization,
-                parallelism=variant.parallelism, replica=replica,
+                parallelism=variant.parallelism, speculation=variant.speculation, replica=replica,
                 quality_loss_frac=max(self._losses(group, variant.model, variant.quantization)),
                 staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=in_time,
             )  # fmt: skip

@@ -140,7 +140,7 @@ def _first_budgets(replicas: list[Replica], own: int) -> dict[int, int]:
         batches, longest = np.array([replicas[k].batch for k in some]), machine.model.max_context_tokens
         steps_s = decode_step_s(machine, batches, np.minimum(tokens, longest))
         for k, step_s in zip(some, steps_s.tolist(), strict=True):
-            hardly = step_s + full_s <= FULL_STEP * replicas[k].traffic.tpot.seconds
+            hardly = (step_s + full_s) / machine.accepted_tokens <= FULL_STEP * replicas[k].traffic.tpot.seconds
             found[k] = halves[int(np.argmax(hardly))] if hardly.any() else halves[-1]
     return found
 

@@ -9,7 +9,7 @@ takes T meets
 
 on its replica: what a renewal process has on average after an arrival. Each adds S / n to the time of a token. Long
 ones break TPOT by themselves, and none of those must come (Poisson); the rest may add up, which is taken as normal,
-with c2 for how their number varies:
+with c2 for how their number varies (and how many drafts an answer accepts, where there are drafts):
 
     share = exp(-N q) x Phi((TPOT - t - N E / n) / sqrt(N (E2 + (c2 - 1) E^2) / n^2))
 
@@ -51,8 +51,10 @@ def kept_fracs(replicas: Sequence[Replica], loads: Sequence[float]) -> list[floa
     found: list[float] = []
     for _, same in groupby(range(len(replicas)), key=lambda k: id(replicas[k].machine)):
         some = list(same)
-        steps = steady_state(replicas[some[0]].machine, *np.array([means[k] for k in some]).T).step_s
-        found += [_kept_frac(replicas[k], loads[k], step_s) for k, step_s in zip(some, steps.tolist(), strict=True)]
+        steady = steady_state(replicas[some[0]].machine, *np.array([means[k] for k in some]).T)
+        a_token = np.broadcast_to(steady.steps_a_token, steady.step_s.shape).tolist()
+        each = zip(some, steady.step_s.tolist(), a_token, strict=True)
+        found += [_kept_frac(replicas[k], loads[k], step_s, steps) for k, step_s, steps in each]
     return found
 
 
@@ -70,14 +72,14 @@ def _shares(replica: Replica) -> np.ndarray:
     return normed
 
 
-def _kept_frac(replica: Replica, load: float, step_s: float) -> float:
+def _kept_frac(replica: Replica, load: float, step_s: float, steps_a_token: float) -> float:
     traffic, found, engine, shares = replica.traffic, replica.throughput, replica.machine.engine, _shares(replica)
     answers, prefill_s = np.maximum(traffic.lengths.output_tokens, 1.0), found.prefill_s * engine.interruption_frac
     rate, tpot_s, more_in_bursts = load / replica.mean_seconds, traffic.tpot.seconds, max(0.0, traffic.arrival_scv - 1)
-    harmful = step_s + prefill_s * engine.chunk_tokens / found.new_tokens > tpot_s
+    harmful = (step_s + prefill_s * engine.chunk_tokens / found.new_tokens) * steps_a_token > tpot_s
 
     def token_s(prompts: np.ndarray) -> float:
-        return step_s / (1 - min(rate * float((shares * prompts) @ prefill_s), MOST_BUSY))
+        return step_s * steps_a_token / (1 - min(rate * float((shares * prompts) @ prefill_s), MOST_BUSY))
 
     room_s = tpot_s - token_s(~harmful)
     met = rate * answers * token_s(np.ones_like(harmful)) + more_in_bursts / (2 * MANY)
@@ -86,5 +88,8 @@ def _kept_frac(replica: Replica, load: float, step_s: float) -> float:
     mean, square = rest @ prefill_s, rest @ (prefill_s**2 * (1 + replica.prompt_cv2_within))
     bursts = more_in_bursts * mean**2 / np.maximum(rest.sum(axis=1), np.finfo(float).tiny)
     spread = np.sqrt(met * (square + bursts)) / answers
+    if replica.machine.speculation is not None:
+        decoded = np.maximum(answers - 1, 1.0)
+        spread = np.hypot(spread, step_s * replica.machine.speculation.steps_sd(decoded) / decoded)
     in_time = _normal_cdf((room_s - met * mean / answers) / np.maximum(spread, NO_SPREAD_S))
     return float(shares @ np.where(answers > 1, np.exp(-met * (long @ shares)) * in_time, 1.0))

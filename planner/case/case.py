@@ -86,6 +86,30 @@ class PrefixReuse(Strict):
         return float(np.interp(cache_tokens, (0.0, *sizes), (0.0, *shares)))
 
 
+class Accepted(Strict):
+    """What a workload accepts of the drafts of a method for a model."""
+
+    model: str
+    method: str
+    chances: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(min_length=1)
+    """that the first draft of a step is accepted, that the first two are, ..."""
+    source: str
+
+
+class Drafter(Strict):
+    """What drafts for a model by a method."""
+
+    shape: Model | None = None
+    """a head as a model of one layer, or another model; None: drafts are looked up in the prompt"""
+    shares_head: bool = False
+    """whether its output matrix is the model's own"""
+    as_quantized: bool = False
+    """whether it comes in the precision of the model; else in 16 bit"""
+    checkpoint: str | None = None
+    """None: in the model's own weights, or not known"""
+    source: str
+
+
 class Workload(Strict):
     name: str
     models: tuple[ModelChoice, ...]
@@ -151,6 +175,8 @@ class Workload(Strict):
     """whether no API may answer it that sells a smaller model than it lists first; None: as the limits say"""
     baseline: str | None = None
     """the API model that it is compared with; None: that of the case"""
+    drafts: tuple[Accepted, ...] | None = None
+    """what is known of the drafts that it accepts; None: nothing drafts"""
 
     @property
     def admitted_frac(self) -> float:
@@ -210,6 +236,8 @@ class Limits(Strict):
     """deployments that may serve one workload together, K"""
     parallelism: tuple[Parallelism, ...] | None = None
     """ways in which the GPUs of a replica may share a mixture of experts; None: tensor parallelism alone"""
+    speculation: tuple[str, ...] | None = None
+    """methods by which tokens may be drafted, and none; None: none alone"""
     routing: RouterName = LEAST_REQUESTS
     """which replica of a deployment a request goes to"""
     unproven_forbidden: bool | None = None
@@ -471,6 +499,8 @@ class Case(Result, Strict):
     baseline: str
     compare_with: tuple[str, ...] | None = None
     """more API models whose bills are shown beside the baseline"""
+    drafters: dict[str, Drafter] | None = None
+    """by model and method; None: nothing drafts"""
     profiles: Annotated[tuple[Profile, ...], Known] = ()
     """the user's own measurements of deployments"""
     limits: Limits

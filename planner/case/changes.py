@@ -168,4 +168,11 @@ def may_use_an_api(case: Case) -> bool:
 
 
 without_apis: Change = with_workloads(lambda w: w.model_copy(update={"api_allowed": False, "api_wait_h": 0.0}))
+without_drafts: Change = one_after_the_other(
+    [
+        with_limits(speculation=None),
+        with_workloads(lambda w: w.model_copy(update={"drafts": None})),
+        lambda case: case.model_copy(update={"drafters": None}),
+    ]
+)
 never_shedding: Change = with_workloads(lambda w: w.model_copy(update={"shed_usd_per_request": None}))

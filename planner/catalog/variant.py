@@ -22,6 +22,8 @@ class Variant:
     gpus_per_replica: int = 0
     """0: of any number"""
     parallelism: Parallelism = TENSOR
+    speculation: str = ""
+    """how its tokens are drafted, as method:tokens; empty: they are not"""
 
     def __str__(self) -> str:
         return f"{self.model} {self.quantization} on {self.gpus}"
@@ -30,7 +32,17 @@ class Variant:
     def gpus(self) -> str:
         """Those of a replica, and how they share the model where they do not simply slice it."""
         gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
-        return f"{gpus}, {self.other_parallelism} parallel" if self.other_parallelism else gpus
+        gpus = f"{gpus}, {self.other_parallelism} parallel" if self.other_parallelism else gpus
+        if self.drafts is None:
+            return gpus
+        method, tokens = self.drafts
+        return f"{gpus}, {tokens} drafts by {method}" if tokens else f"{gpus}, drafts by {method}"
+
+    @property
+    def drafts(self) -> tuple[str, int] | None:
+        """The method, and the tokens that a step drafts of a request; None where none are."""
+        method, _, tokens = self.speculation.rpartition(":")
+        return (method, int(tokens)) if method else None
 
     @property
     def other_parallelism(self) -> Parallelism | None:
@@ -40,4 +52,5 @@ class Variant:
     def key_on(self, place: str) -> str:
         """Of a deployment on an offer, or of its replicas on a GPU."""
         how = f"-{self.other_parallelism}" if self.other_parallelism else ""
+        how += f"-{self.speculation}" if self.speculation else ""
         return f"{self.model}/{self.quantization}/{self.gpus_per_replica}x{how}/{place}"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from planner.candidates.replica import Replica
 from planner.case.case import PREFIX_AWARE, Case, Workload
 from planner.case.quality import quality_of
 from planner.case.start_up import start_s
 from planner.case.support import support_of
-from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families
+from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families, shipped_catalog
 from planner.checker.figures import REL, differs
 from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.checker.packing import SIZES
-from planner.performance.memory import layout_of, longest_request
+from planner.performance.memory import kv_bytes_per_token, layout_of, longest_request, weight_bytes
 from planner.plan.account import Account, Served
 from planner.plan.decisions import DeploymentDecision
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
@@ -54,6 +55,7 @@ def _deployment_is_allowed(case: Case, members: list[Served], d: DeploymentDecis
         yield f"{d.variant.parallelism} parallelism is not on the menu"
     if d.parallelism is not None:
         yield from _experts_are_shared(case, members, d)
+    yield from _drafts_are_allowed(case, members, d)
     yield from _requests_fit(case, members, d)
     for s in members:
         choice = next((m for m in s.w.models if m.model == d.model), None)
@@ -75,7 +77,9 @@ def _requests_fit(case: Case, members: list[Served], d: DeploymentDecision) -> I
     gpu = case.gpus[case.offers[d.offer].gpu]
     adapters = 1e9 * sum(s.w.adapter_gb or 0.0 for s in members) if len(members) > 1 else 0.0
     layout = layout_of(d.variant.parallelism, n)
-    holds = longest_request(model, gpu, n, scheme, case.engine.usable_memory_frac, n * adapters, layout)
+    weights, kv_factor = _drafter_takes(case, d)
+    reserved = n * adapters + weights
+    holds = longest_request(model, gpu, n, scheme, case.engine.usable_memory_frac, reserved, layout, kv_factor)
     served = iter(d.serves)
     for s in members:
         pairs = list(zip(s.w.buckets, served, strict=False))
@@ -150,6 +154,65 @@ def _experts_are_shared(case: Case, members: list[Served], d: DeploymentDecision
         yield f"adapters are not served by {how}"
     if d.parallelism == "data" and any(s.seen.prefix_reuse is not None for s in members):
         yield f"it is not known how much prompts reuse of each other by {how}"
+
+
+def _drafts_are_allowed(case: Case, members: list[Served], d: DeploymentDecision) -> Iterator[str]:
+    """Drafts of a method on the menu, no more than somebody measured of every workload, where something makes them."""
+    menu = case.limits.speculation or ("none",)
+    if d.speculation is None:
+        if "none" not in menu:
+            yield f"it drafts nothing, and the menu has {', '.join(menu)}"
+        return
+    method, _, written = d.speculation.rpartition(":")
+    tokens = int(written) if written.isdigit() else 0
+    if method not in menu or method == "none":
+        yield f"drafts by {method or d.speculation} are not on the menu"
+        return
+    if f"{d.model} {method}" not in (case.drafters or {}):
+        yield f"nothing drafts for {d.model} by {method}"
+        return
+    if tokens < 1:
+        yield f"{d.speculation} drafts no tokens"
+    if not case.engine_name.startswith(("vllm", "sglang", "tensorrt-llm")):
+        yield f"{case.engine_name} drafts nothing"
+    if d.parallelism == "data" or (len(members) > 1 and any(s.w.adapter_gb is not None for s in members)):
+        yield "drafts are served neither by data-parallel ranks nor for adapters"
+    for s in members:
+        known = [a.chances for a in s.w.drafts or () if (a.model, a.method) == (d.model, method)]
+        if not known or len(known[0]) < tokens:
+            yield f"nobody measured {tokens} drafts of {d.model} by {method} for {s.w.name}"
+        elif any(b > a for a, b in pairwise(known[0])):
+            yield f"a later draft of {d.model} is likelier to be accepted than an earlier one"
+
+
+def _drafter_takes(case: Case, d: DeploymentDecision) -> tuple[float, float]:
+    """Bytes of the weights of what drafts, over all GPUs of a replica, and times the KV memory of a token."""
+    drafter = (case.drafters or {}).get(f"{d.model} {d.speculation.rpartition(':')[0]}") if d.speculation else None
+    if drafter is None or drafter.shape is None:
+        return 0.0, 1.0
+    shape, scheme = drafter.shape, case.quantizations[d.quantization]
+    stored = scheme if drafter.as_quantized else shipped_catalog().quantizations["fp16"]
+    shared = 2.0 * shape.vocab * shape.hidden if drafter.shares_head else 0.0
+    own, drafted = kv_bytes_per_token(case.models[d.model], scheme), kv_bytes_per_token(shape, stored)
+    return weight_bytes(shape, stored) - shared, (own + drafted) / own
+
+
+def drafts_bring_what_was_measured(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:
+    """Tokens of a step: the one that any gives, and of each draft the smallest chance that a workload has of it."""
+    if d.speculation is None:
+        if d.accepted_tokens is not None:
+            yield "it drafts nothing, and counts on accepted drafts"
+        return
+    method, _, written = d.speculation.rpartition(":")
+    tokens = int(written) if written.isdigit() else 0
+    known = [a.chances for s in members for a in s.w.drafts or () if (a.model, a.method) == (d.model, method)]
+    if not known or d.accepted_tokens is None:
+        yield "it drafts, and does not say what a step brings"
+        return
+    if not 1 <= d.accepted_tokens <= tokens + 1:
+        yield f"a step of {tokens} drafts cannot bring {d.accepted_tokens:.2f} tokens"
+    brings = 1.0 + sum(min(chances[k] for chances in known) for k in range(min([tokens, *map(len, known)])))
+    yield from differs("the tokens that a step brings", d.accepted_tokens, brings)
 
 
 def starts_in_time(case: Case, d: DeploymentRecord | DeploymentDecision) -> bool:

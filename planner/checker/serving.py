@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from planner.case.case import Workload
 from planner.checker.checked import Checked
-from planner.checker.deployment import prefixes_are_found, promises_hold, starts_in_time
+from planner.checker.deployment import (
+    drafts_bring_what_was_measured,
+    prefixes_are_found,
+    promises_hold,
+    starts_in_time,
+)
 from planner.checker.figures import REL
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.lengths import lengths_are_those_let_in
@@ -116,6 +121,7 @@ def _deployment_serves(checked: Checked, pool: PoolPlan, members: list[Served], 
         yield "it has a deployment without replicas"
         return
     yield from promises_hold(members, planned.deployment)
+    yield from drafts_bring_what_was_measured(checked.case, members, planned.deployment)
     yield from prefixes_are_found(checked.case, members, planned.deployment, replica)
     yield from _no_length_is_left(checked, pool, k)
     yield from _replicas_are_enough(checked, pool, members, k, staffed(checked, pool, k), planned.load_by_slot)

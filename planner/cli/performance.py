@@ -53,6 +53,12 @@ def estimate(
     gpus_per_replica: Annotated[int, typer.Option(min=1, max=64, help="GPUs of a replica.")] = 1,
     parallelism: Annotated[str, typer.Option(help=f"How the GPUs share a mixture of experts: {WAYS}.")] = "tensor",
     quantization: Annotated[str, typer.Option(help="Format of the weights.")] = "fp16",
+    speculation: Annotated[
+        str | None, typer.Option(help="Drafts of each step: mtp:3, eagle3:3, ngram:3 or draft:MODEL:3, and so on.")
+    ] = None,
+    accepted: Annotated[
+        float | None, typer.Option(help="Tokens that such a step brings, the one of any step included.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="Serving engine: vllm, sglang, tensorrt-llm or tgi.")] = "vllm",
     concurrency: Annotated[int | None, typer.Option(min=1, help="Requests in flight.")] = None,
     ttft_p95: Annotated[
@@ -96,7 +102,8 @@ def estimate(
         refuse(", ".join(missing), "must be given", "Or give --points FILE.csv to predict many at once")
     result = estimate_as_asked(
         model, gpu, input, output, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
-        quantization=quantization, engine=engine, concurrency=concurrency, ttft_p95=ttft_p95, tpot_p95=tpot_p95,
+        quantization=quantization, speculation=speculation, accepted=accepted, engine=engine,
+        concurrency=concurrency, ttft_p95=ttft_p95, tpot_p95=tpot_p95,
         e2e_p95=e2e_p95, rate=rate, burstiness=burstiness, input_p50=input_p50, input_p95=input_p95,
         output_p50=output_p50, output_p95=output_p95, profile=profile, catalog=catalog,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 from planner.candidates.screen import REPLICA_SIZES
@@ -22,6 +23,7 @@ from planner.case.changes import (
     with_workload,
 )
 from planner.case.demand.schema import MOST_DEPLOYMENTS
+from planner.case.drafts import methods_to_try, with_drafts
 from planner.case.length_buckets import SMALLEST_SHARE, given_lengths, spread_lengths, too_long_share
 from planner.case.menu import sellable
 from planner.case.quality import quality_of
@@ -118,6 +120,7 @@ def _kinds(case: Case) -> Iterator[Limit]:
         label = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
         yield _count("max_gpus_per_replica", label, limits.max_gpus_per_replica, larger, where="menu")
     yield from _parallelism(case)
+    yield from _speculation(case)
     at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
         label = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
@@ -137,6 +140,14 @@ def _parallelism(case: Case) -> Iterator[Limit]:
             label = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
             step = Experiment(label, with_limits(parallelism=ways))
             yield _permission(f"menu.parallelism.{way}", step, one_more=step)
+
+
+def _speculation(case: Case) -> Iterator[Limit]:
+    """Methods of drafting that the menu leaves out, for models of which somebody published what is accepted."""
+    for method in methods_to_try(case):
+        label = f"let replicas draft by {method}, once you have measured what is accepted (menu.speculation)"
+        step = Experiment(label, partial(with_drafts, method=method))
+        yield _permission(f"menu.speculation.{method}", step, one_more=step)
 
 
 def _vendors(case: Case) -> Iterator[Limit]:

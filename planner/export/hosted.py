@@ -352,6 +352,7 @@ def _name(pool: PoolPlan, planned: DeploymentPlan) -> str:
         return base
     gpus = f"{d.gpus_per_replica}x-" if d.gpus_per_replica > 1 else ""
     gpus += f"{d.parallelism}-" if d.parallelism else ""
+    gpus += f"{plain(d.speculation)}-" if d.speculation else ""
     return f"{base[:24].rstrip('-')}-{gpus}{plain(d.gpu, 'gpu')}"
 
 

@@ -143,6 +143,7 @@ def _deployment(h: Hosted) -> DeploymentDecision:
         gpu=c.offer.gpu,
         gpus_per_replica=c.machine.gpus,
         parallelism=c.on_gpus.other_parallelism,
+        speculation=c.speculation or None,
         serves=tuple(np.isfinite(c.seconds_per_request).tolist()),
         replicas_by_slot=tuple(int(n) for n in h.use.replicas),
         firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),

@@ -52,10 +52,10 @@ def most_in_memory(
     """Requests that KV memory holds at once; every GPU holds all adapters."""
     engine = machine.engine
     prompt, output = np.asarray(input_tokens, dtype=float), np.asarray(output_tokens, dtype=float)
-    held = prompt + output * engine.reserved_output_frac
+    held = prompt + output * engine.reserved_output_frac + machine.extra.lookahead_tokens
     return largest_batch(
         machine.model, machine.gpu, machine.gpus, machine.quantization, held, cached_tokens, resident_tokens,
-        engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0, machine.layout,
+        engine.usable_memory_frac, machine.reserved_bytes, machine.layout, machine.extra.kv_factor,
     )  # fmt: skip
 
 

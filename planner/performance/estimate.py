@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from planner.performance.length_spread import LengthSpread
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load
+from planner.performance.speculation import Speculation
 from planner.performance.steady_state import Scaling
 from planner.performance.throughput import Lengths, Limits, throughput
 from problems.staffing import z_of
@@ -90,12 +91,20 @@ class Estimate(Result):
     output_spread: LengthSpread | None = None
     """of the answers under load; None: all are taken to be equally long, and so is E2E at its percentile"""
 
+    speculation: str | None = None
+    accepted_tokens: float | None = None
+    """that a step with its drafts brings; both None without drafts"""
+
     @property
     def variant(self) -> Variant:
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
+        replica = self.gpu, self.gpus_per_replica, self.parallelism, self.speculation or ""
+        return Variant(self.model, self.quantization, *replica)
 
     def as_json(self) -> dict[str, Any]:
         data = asdict(self)
+        for name in ("speculation", "accepted_tokens"):
+            if data[name] is None:
+                del data[name]
         for name in ("input_spread", "output_spread"):
             spread = getattr(self, name)
             data[name] = None if spread is None else spread.model_dump()
@@ -113,6 +122,7 @@ def estimate(
     gpus_per_replica: int = 1,
     quantization: str = "fp16",
     parallelism: Parallelism = TENSOR,
+    speculation: Speculation | None = None,
     engine: str = DEFAULT_ENGINE,
     concurrency: float | None = None,
     ttft: tuple[float, float] | None = None,
@@ -136,9 +146,11 @@ def estimate(
         find(model, catalog.models) or model, find(quantization, catalog.quantizations) or quantization,
         find(gpu, catalog.gpus) or gpu, gpus_per_replica, parallelism,
     )  # fmt: skip
+    if speculation is not None:
+        machine, variant = replace(machine, speculation=speculation), replace(variant, speculation=speculation.key)
     engine = find(engine, catalog.engines) or engine
     support = known_support(engine, variant, machine.model, machine.gpu)
-    measured = _measured(profile, catalog, variant) if profile else None
+    measured = _measured(profile, catalog, replace(variant, speculation="")) if profile else None
     scaling = correction_of(measured, machine) if measured else UNCORRECTED
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
     asked = points_at(machine, [concurrency], input_tokens, output_tokens, scaling)[0] if concurrency else None
@@ -157,8 +169,10 @@ def estimate(
     return Estimate(
         model=variant.model, gpu=variant.gpu, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
         quantization=variant.quantization, engine=engine, support=support.verdict, support_reason=support.reason,
-        input_tokens=input_tokens, output_tokens=output_tokens,
-        basis=basis_of(measured, input_tokens, output_tokens) if measured and scaling.corrects_rates else machine.basis,
+        input_tokens=input_tokens, output_tokens=output_tokens, speculation=variant.speculation or None,
+        accepted_tokens=machine.accepted_tokens if machine.speculation else None,
+        basis=basis_of(measured, input_tokens, output_tokens)
+        if measured and scaling.corrects_rates and machine.speculation is None else machine.basis,
         error_frac=None if measured else machine.rates.error_frac,
         source=str(profile) if measured else machine.rates.source,
         weights_gb=weight_bytes(machine.model, machine.quantization, machine.layout) / 1e9,

@@ -11,6 +11,9 @@ Data-parallel ranks run their passes together, so that dense layers, head and at
 rank (planner/performance/ranks.py), while all GPUs share the experts over the tokens of all ranks. With equal ranks the
 formulas are those of a replica without ranks, and a rank that is busier counts as if all were: in the functions below,
 `busiest` is what it has times the ranks there are.
+
+A step that verifies drafts has several tokens of each request: all products are over so many, KV is read once, and
+what drafts takes its passes first (planner/performance/speculation.py).
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from __future__ import annotations
 import numpy as np
 
 from planner.performance.machine import Lora, Machine
-from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes
+from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes, state_bytes
 from planner.performance.ranks import busiest_requests, context_excess, largest_normal, prompt_excess
 
 __all__ = [
-    "Lora", "Machine", "decode_attention_s", "decode_step_s", "experts_s", "fastest_prefill_s", "fastest_step_s",
-    "lora_s", "prefill_added_s", "prefill_s", "prompt_attention_s", "rank_products_s", "shared_pass_s",
+    "Lora", "Machine", "decode_attention_s", "decode_step_s", "draft_pass_s", "draft_s", "experts_s",
+    "fastest_prefill_s", "fastest_step_s", "lora_s", "prefill_added_s", "prefill_s", "prompt_attention_s",
+    "rank_products_s", "shared_pass_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
@@ -35,6 +39,10 @@ SLICE_COLUMNS = 50.0
 192 to 768 columns take 32 to 3% longer than whole experts; up to 512 tokens, where reading counts, as long)"""
 SPARSE_LAYER_US = 50.0
 """kernels that an indexer adds to a layer: without it the TPOT of GLM-5 is a third too low; 0 and 50 were tried"""
+DRAFTED_STEP_S, DRAFT_PASS_S, DRAFTED_TOKEN_S = 1.2e-3, 0.2e-3, 15e-6
+"""what an engine takes besides for a step with drafts, for each pass that makes some, and for each token of each
+request that is drafted: the first two from speed-ups of SGLang, the last from the batch at which vLLM's schedules stop
+to draft (benchmarks/speculation_accuracy.py)"""
 Array = np.ndarray
 
 
@@ -90,7 +98,8 @@ def prefill_added_s(
     alone = _prefill_s(machine, tokens, context, together, uneven) / together
     if not machine.engine.mixes_prefill:
         return np.broadcast_to(alone, np.broadcast_shapes(alone.shape, decoding.shape))
-    running = busiest_requests(decoding, machine.ranks)
+    running = busiest_requests(decoding, machine.ranks) * machine.verified_tokens
+    decoding = decoding * machine.verified_tokens
     chunk = tokens * together / chunks
     mixed = _products_s(machine, chunk + decoding, uneven * chunk + running, running + uneven * together)
     products = chunks * (mixed - _products_s(machine, decoding, running, running)) / together
@@ -119,18 +128,52 @@ def fastest_prefill_s(machine: Machine, tokens: Array | float) -> Array:
     return 2 * (p.dense + p.routed * p.chosen_frac) * np.asarray(tokens, dtype=float) / peak
 
 
-def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
-    """Seconds of one decode step: one more token for each of the requests in flight."""
+def decode_step_s(
+    machine: Machine, batch: Array | float, context_tokens: Array | float, tokens: int | None = None
+) -> Array:
+    """Seconds of one decode step: so many more tokens of each request in flight are computed.
+
+    None: as the machine decodes, which is one token, or the drafts that it makes and verifies.
+    """
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
+    drafts = draft_s(machine, batch, context) if tokens is None else 0.0
+    tokens = machine.verified_tokens if tokens is None else tokens
     running = busiest_requests(batch, machine.ranks)
-    attention = decode_attention_s(machine, running, context)
+    attention = decode_attention_s(machine, running, context, tokens)
     if machine.ranks > 1:
         attention = attention * context_excess(batch, machine.ranks)
-    busy = _products_s(machine, batch, running, running) + attention
-    busy = busy + _collectives_s(machine, batch, 1.0) + lora_s(machine, running) + _latency_s(machine)
+    busy = _products_s(machine, batch * tokens, running * tokens, running * tokens) + attention
+    busy = busy + _collectives_s(machine, batch * tokens, 1.0) + lora_s(machine, running) + _latency_s(machine)
     fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
-    return _host_bound(machine, busy, 1.0) + fixed
+    return _host_bound(machine, busy, 1.0) + fixed + drafts
+
+
+def draft_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array | float:
+    """Seconds that drafts take of a step beside their verification: passes that make them, and the engine's work."""
+    speculation = machine.speculation
+    if speculation is None:
+        return 0.0
+    batch = np.asarray(batch, dtype=float)
+    seconds: Array = DRAFTED_STEP_S + batch * speculation.tokens * DRAFTED_TOKEN_S
+    if machine.drafter is None:
+        return seconds
+    first = draft_pass_s(machine.drafter, batch, context_tokens, speculation.accepted_tokens)
+    another = draft_pass_s(machine.drafter, batch, context_tokens)
+    passes: Array = seconds + speculation.tokens * DRAFT_PASS_S + first + (speculation.tokens - 1) * another
+    return passes
+
+
+def draft_pass_s(
+    drafter: Machine, batch: Array | float, context_tokens: Array | float, tokens: Array | float = 1.0
+) -> Array:
+    """One pass of what drafts, over so many tokens of each request; the first has what the last step brought."""
+    batch, context = np.asarray(batch, dtype=float), np.asarray(context_tokens, dtype=float)
+    running = busiest_requests(batch, drafter.ranks)
+    products = _products_s(drafter, batch * tokens, running * tokens, running)
+    attention = decode_attention_s(drafter, running, context, tokens)
+    seconds: Array = products + attention + _collectives_s(drafter, batch * tokens, 1.0) + _latency_s(drafter)
+    return seconds
 
 
 def _larger(a: Array | float, b: Array | float) -> Array:
@@ -218,12 +261,17 @@ def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array
     return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
 
-def decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
-    """Reading the KV cache, or the arithmetic where many heads share it (MLA)."""
+def decode_attention_s(machine: Machine, batch: Array, context: Array, tokens: Array | float = 1.0) -> Array:
+    """Reading the KV cache once, or the arithmetic where many heads share it (MLA) or a request has several tokens.
+
+    Layers with a state keep one for each token, as some may be refused.
+    """
     model = machine.model
     read = batch * kv_read_bytes(model, machine.quantization, context, machine.kv_copies) / machine.kv_bandwidth
+    if model.linear is not None:
+        read = read + batch * (np.asarray(tokens) - 1) * state_bytes(model) / machine.kv_bandwidth
     per_pair = 2 * model.head_dim if model.mla is None else 2 * model.mla.kv_lora_rank + model.mla.rope_dim
-    flops = 2 * model.query_heads * per_pair * batch * attended_layers(model, context)
+    flops = 2 * model.query_heads * per_pair * batch * tokens * attended_layers(model, context)
     return _larger(read, flops / machine.attention_flops)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from planner.catalog.entries import (
@@ -24,9 +24,11 @@ from planner.performance.memory import (
     Parameters,
     dense_bits,
     kv_copies,
+    kv_room_bytes,
     longest_request,
     parameters,
 )
+from planner.performance.speculation import NO_EXTRA, Extra, Speculation, drafted_in, extra_of
 
 ESTIMATED_ERROR_FRAC = 0.25
 """of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
@@ -62,11 +64,15 @@ class Machine:
     engine: Engine = field(default_factory=default_engine)
     lora: Lora | None = None
     layout: Layout = SPLIT
+    speculation: Speculation | None = None
 
     @cached_property
     def rates(self) -> Rates:
         """What its precision reaches of the datasheet, and what stands behind that for models of its class."""
         rates = self.efficiency.rates_for(self.quantization).for_class(self.model)
+        if self.speculation is not None:
+            source = f"{rates.source}; acceptance was measured on other prompts, so that it is an estimate"
+            return rates.model_copy(update={"basis": "estimated", "points": 0, "error_frac": None, "source": source})
         if self.ranks == 1:
             return rates
         source = f"{rates.source}; nothing was measured with attention data parallel, so that it is an estimate"
@@ -77,12 +83,58 @@ class Machine:
         """Copies of attention that get prompts by chance; 1 where the engine gives each its share."""
         return 1 if self.engine.even_ranks else self.layout.attention_copies
 
+    @property
+    def verified_tokens(self) -> int:
+        """Tokens of a request in a step: the one that any step gives, and the drafts that are verified with it."""
+        return 1 + self.speculation.tokens if self.speculation else 1
+
+    @property
+    def accepted_tokens(self) -> float:
+        """Tokens of a request that a step brings on average."""
+        return self.speculation.accepted_tokens if self.speculation else 1.0
+
+    @cached_property
+    def drafter(self) -> Machine | None:
+        """What makes the drafts on the same GPUs; None where nothing does there."""
+        s = self.speculation
+        if s is None or s.drafter is None:
+            return None
+        quantization = drafted_in(s, self.quantization)
+        return replace(self, model=s.drafter, quantization=quantization, lora=None, speculation=None)
+
+    @cached_property
+    def extra(self) -> Extra:
+        """What drafts take of its memory."""
+        if self.speculation is None:
+            return NO_EXTRA
+        return extra_of(self.speculation, self.model, self.quantization, self.layout)
+
+    @property
+    def reserved_bytes(self) -> float:
+        """Of adapters, which every GPU holds, and of what drafts, on all GPUs together."""
+        return (self.lora.bytes * self.gpus if self.lora else 0.0) + self.extra.weight_bytes
+
+    @cached_property
+    def kv_room_bytes(self) -> float:
+        """Memory left for the KV cache of the model, over all GPUs, without its copies."""
+        usable = self.engine.usable_memory_frac
+        room = kv_room_bytes(self.model, self.gpu, self.gpus, self.quantization, usable, self.layout)
+        return (room - self.reserved_bytes / self.kv_copies) / self.extra.kv_factor
+
     @cached_property
     def longest_request(self) -> int:
         """Tokens of the longest request that its engine admits, prompt and answer together."""
-        adapters = self.lora.bytes * self.gpus if self.lora else 0.0
-        usable = self.engine.usable_memory_frac
-        return longest_request(self.model, self.gpu, self.gpus, self.quantization, usable, adapters, self.layout)
+        usable, extra = self.engine.usable_memory_frac, self.extra
+        return longest_request(
+            self.model,
+            self.gpu,
+            self.gpus,
+            self.quantization,
+            usable,
+            self.reserved_bytes,
+            self.layout,
+            extra.kv_factor,
+        )
 
     @property
     def basis(self) -> Basis:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
 from planner.io.errors import InputError, input_error
 from planner.io.input_files import read_unpacked
+from planner.performance.calibration.benchmark_runs import DRAFTS_KEYS, drafts_of
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
 from planner.performance.length_spread import LengthSpread, least_mean, spread_around
@@ -128,6 +129,8 @@ class Resolver:
             raise Unscorable("marked SUSPECT")
         if any(row.get(name) for name in DISAGGREGATED):
             raise Unscorable("disaggregated serving, which is not modelled")
+        if any(drafts_of(row.get(name)) for name in DRAFTS_KEYS):
+            raise Unscorable("speculative decoding, which is scored apart (benchmarks/speculation_accuracy.py)")
         is_open = bool(row.get("request_rate"))
         if row["metric"] not in (OPEN_METRICS if is_open else METRICS):
             percentile = row["metric"] in OPEN_METRICS

@@ -295,13 +295,15 @@ def longest_request(
     usable_frac: float = USABLE_FRAC,
     reserved_bytes: float = 0.0,
     layout: Layout = SPLIT,
+    kv_factor: float = 1.0,
 ) -> int:
     """Tokens of the longest request that an engine admits: the model's context, or what of it fits into KV memory.
 
-    The engine checks lengths and reserves nothing. Reserved bytes are counted over all GPUs of the replica.
+    The engine checks lengths and reserves nothing. Reserved bytes are counted over all GPUs of the replica; with what
+    drafts, a token takes so many times the memory.
     """
-    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac, layout) / layout.attention_copies
-    room -= reserved_bytes / kv_copies(model, gpus_per_replica, layout)
+    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac, layout)
+    room = (room - reserved_bytes / kv_copies(model, gpus_per_replica, layout)) / layout.attention_copies / kv_factor
     if float(kv_bytes(model, quantization, model.max_context_tokens)) <= room:
         return model.max_context_tokens
     lengths = TOKEN_STEP * np.arange(1, model.max_context_tokens // TOKEN_STEP + 1)
@@ -319,6 +321,7 @@ def largest_batch(
     usable_frac: float = USABLE_FRAC,
     reserved_bytes: float = 0.0,
     layout: Layout = SPLIT,
+    kv_factor: float = 1.0,
 ) -> np.ndarray:
     """Requests of this context whose KV cache fits at once, on all copies of attention together.
 
@@ -328,7 +331,7 @@ def largest_batch(
     """
     copies, ranks = kv_copies(model, gpus_per_replica, layout), layout.attention_copies
     room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac, layout) - reserved_bytes / copies
-    room = room / ranks
+    room = room / ranks / kv_factor
     resident = np.asarray(resident_tokens, dtype=float) * kv_bytes_per_token(model, quantization)
     own_tokens = np.asarray(context_tokens, dtype=float) - found_tokens
     own = kv_bytes(model, quantization, np.maximum(own_tokens, 1.0), copies)

@@ -97,6 +97,7 @@ def under_load(
     tpots = steady.tpot_s
     tpot = float(met @ tpots)
     by_chance = float(met @ (steady.interruptions * (arrival_cv2 + prompt_cv2(machine)) * steady.interruption_s**2))
+    by_chance += float(met @ np.broadcast_to(steady.by_acceptance_s**2, met.shape))
     by_load = burst * float(met @ (tpots - tpot) ** 2)
     tpot_at = tpot + z * math.sqrt(by_load + by_chance)
     service, cv2 = float(met @ added), max(PROMPT_CV2, float(np.var(prompt_tokens) / np.mean(prompt_tokens) ** 2))
@@ -106,7 +107,7 @@ def under_load(
     ttft = alone + first + wait
     ttft_at = max(first + percentile_of_sum(lone, wait, waits_share, percentile), ttft)
     e2e = ttft + (output - 1) * tpot
-    decoding = _decoding_s(answer_tokens, tpot, by_load, by_chance, float(step[0]))
+    decoding = _decoding_s(answer_tokens, tpot, by_load, by_chance, float(steady.token_s[0]))
     served = first + _sums(lone if lone.size == 1 else lone[EVERY], decoding)
     return Loaded(
         requests_per_s=requests_per_s,

@@ -120,6 +120,8 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         alone = scaling.lone_ttft_s(alone)
     step, prefill, rate = steady.step_s, steady.prefill_s, steady.requests_per_s
     spread = np.sqrt(steady.interruptions * (1 + prompt_cv2(machine))) * steady.interruption_s
+    if machine.speculation is not None:
+        spread = np.hypot(spread, steady.by_acceptance_s)
     tpot = steady.tpot_s + _by_row(limits.z, alone) * spread
     fits = most_in_memory(
         machine, lengths.input_tokens, lengths.output_tokens, lengths.cached_tokens, lengths.resident_tokens

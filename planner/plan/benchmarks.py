@@ -18,6 +18,7 @@ import numpy as np
 from planner.candidates.replica import ERROR_FRAC, machine_for
 from planner.catalog.profile import find_profile
 from planner.catalog.variant import TENSOR, Variant
+from planner.performance.machine import ESTIMATED_ERROR_FRAC
 from planner.performance.memory import layout_of
 from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, Plan
@@ -119,6 +120,8 @@ def _of_others(plan: Plan) -> Iterator[Suggestion]:
 def _backing(plan: Plan, variant: Variant) -> tuple[str, float]:
     if find_profile(plan.case.profiles, variant) is not None:
         return "measured", ERROR_FRAC["measured"]
+    if variant.speculation:
+        return "estimated", ESTIMATED_ERROR_FRAC
     machine = machine_for(plan.case, variant)
     return str(machine.basis), machine.error_frac
 

@@ -28,6 +28,8 @@ class DeploymentDecision:
     gpus_per_replica: int
     parallelism: Parallelism | None
     """None: by tensor parallelism"""
+    speculation: str | None
+    """None: no drafts"""
     serves: tuple[bool, ...]
     """whether it takes requests of a length [bucket of the pool's workloads, one after the other]"""
     replicas_by_slot: tuple[int, ...]
@@ -35,7 +37,8 @@ class DeploymentDecision:
 
     @property
     def variant(self) -> Variant:
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
+        sharing = self.parallelism or TENSOR
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, sharing, self.speculation or "")
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def _deployment(plan: Plan, planned: DeploymentPlan) -> DeploymentDecision:
         gpu=plan.case.offers[d.offer].gpu,
         gpus_per_replica=d.gpus_per_replica,
         parallelism=d.parallelism,
+        speculation=d.speculation,
         serves=tuple(seconds is not None for seconds in d.seconds_per_request),
         replicas_by_slot=planned.replicas_by_slot,
         firm_replicas_by_slot=planned.firm_replicas_by_slot,

@@ -153,6 +153,8 @@ def _limits(case: Case) -> dict[str, Value]:
             found |= {f"{key}.{name}": float(most) for name, most in value.items()}
         elif key == "parallelism":
             found[key] = ", ".join(value or (TENSOR,))
+        elif key == "speculation":
+            found[key] = ", ".join(value) if value else None
         else:
             found[key] = value if value is None or isinstance(value, str) else float(value)
     return found

@@ -22,6 +22,7 @@ from planner.plan.study_records import Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/6"
 """of a plan of one block, and of one of several"""
+Drafts = Annotated[str, Field(pattern=r"^\S.*:[0-9]{1,3}$")]
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off", "assumed_limits", "simpler", "sampled", "verified", "operation"]
 
@@ -136,6 +137,10 @@ class DeploymentRecord(Strict):
     gpus_per_replica: int
     parallelism: Parallelism | None = None
     """how its GPUs share a mixture of experts; None: by tensor parallelism, as they share every other model"""
+    speculation: Drafts | None = None
+    """how its tokens are drafted, as method:tokens; None: they are not"""
+    accepted_tokens: float | None = None
+    """that a step brings on average where they are, the one that any step gives included"""
     seconds_per_request: tuple[float | None, ...]
     """replica-seconds per request [bucket of the pool's workloads, one after the other]; null where it cannot serve"""
     requests_in_flight: float
@@ -173,7 +178,8 @@ class DeploymentRecord(Strict):
 
     @property
     def variant(self) -> Variant:
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
+        sharing = self.parallelism or TENSOR
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, sharing, self.speculation or "")
 
 
 class DeploymentPlan(Strict):
@@ -291,6 +297,7 @@ class OptionRecord(Strict):
     gpu: str | None = None
     gpus_per_replica: int = 0
     parallelism: Parallelism | None = None
+    speculation: Drafts | None = None
     offer: str | None = None
     deployments: tuple[str, ...]
     """keys of those that serve it"""
@@ -325,6 +332,7 @@ class RejectionRecord(Strict):
     gpus_per_replica: int
     """0: of any number"""
     parallelism: Parallelism | None = None
+    speculation: Drafts | None = None
 
     @classmethod
     def of(cls, r: Rejection) -> RejectionRecord:
@@ -341,6 +349,7 @@ class RejectionRecord(Strict):
             gpu=variant.gpu if variant else None,
             gpus_per_replica=variant.gpus_per_replica if variant else 0,
             parallelism=variant.other_parallelism if variant else None,
+            speculation=(variant.speculation or None) if variant else None,
         )
 
     @property
@@ -357,7 +366,7 @@ def _variant_of(r: OptionRecord | RejectionRecord) -> Variant | None:
     """What an option or a rejection is of; None where that is no deployment."""
     if r.model is None or r.quantization is None or r.gpu is None:
         return None
-    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, r.parallelism or TENSOR)
+    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, r.parallelism or TENSOR, r.speculation or "")
 
 
 class Commitment(Strict):

@@ -6,6 +6,7 @@ adapters. Whatever a user named is quoted for a shell.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shlex
@@ -14,12 +15,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
+from planner.case.drafts import speculation_of
 from planner.case.support import support_of
 from planner.case.weights import weights_of
 from planner.catalog.engine_support import own_checkpoint
 from planner.performance.memory import Layout, layout_of, longest_request, weight_bytes
+from planner.performance.speculation import extra_of
 from planner.performance.throughput import ADMITTED, KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
+from planner.plan.speculative_config import drafts_note, speculative_config
 
 WITHOUT_BF16 = ("turing", "volta")
 """architectures on which 16 bit means FP16"""
@@ -68,7 +72,8 @@ class EngineSettings:
 
 def engine_settings(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> EngineSettings:
     sequences = _sequences(plan, d)
-    return EngineSettings(longest_admitted(plan, pool, d), sequences, max(d.batched_tokens, sequences))
+    verified = 1 + d.variant.drafts[1] if d.variant.drafts else 1
+    return EngineSettings(longest_admitted(plan, pool, d), sequences, max(d.batched_tokens, verified * sequences))
 
 
 def _command(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> ServeCommand:
@@ -111,6 +116,8 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     yield from ("--max-num-seqs", str(settings.sequences))
     yield from ("--max-num-batched-tokens", str(settings.batched_tokens))
     yield from ("--gpu-memory-utilization", f"{engine.usable_memory_frac:g}")
+    if d.speculation is not None:
+        yield from ("--speculative-config", json.dumps(speculative_config(plan, pool, d, settings.sequences)))
     if any(_on_gpus(w) for w in _told(plan, pool)):
         yield "--enable-prefix-caching"
     adapters = adapters_of(plan, pool)
@@ -131,6 +138,8 @@ def _notes(plan: Plan, pool: PoolPlan, planned: DeploymentPlan, per_instance: in
         yield "the KV cache is in FP8, with scales of 1 unless the checkpoint has calibrated ones: compare its answers"
     if not case.engine_name.startswith("vllm"):
         yield f"the plan assumes {case.engine_name}; this is how vLLM would run it, at vLLM's own speed"
+    if d.speculation is not None:
+        yield drafts_note(plan, d)
     if per_instance > 1:
         yield (f"an instance of {d.offer} holds {per_instance} such replicas: give each its own {visible} and --port")
     if d.prefix_cache is not None:
@@ -212,8 +221,12 @@ def longest_held(plan: Plan, d: DeploymentRecord) -> int:
     """The model's context, or what of it fits into KV memory."""
     case, gpus = plan.case, d.gpus_per_replica
     model, scheme, layout = case.models[d.model], case.quantizations[d.quantization], _layout(d)
-    adapters = _adapter_bytes(plan, d) * gpus
-    return longest_request(model, case.gpus[d.gpu], gpus, scheme, case.engine.usable_memory_frac, adapters, layout)
+    reserved, kv_factor, usable = _adapter_bytes(plan, d) * gpus, 1.0, case.engine.usable_memory_frac
+    speculation = speculation_of(case, d.variant, case.workloads)
+    if speculation is not None:
+        extra = extra_of(speculation, model, scheme, layout)
+        reserved, kv_factor = reserved + extra.weight_bytes, extra.kv_factor
+    return longest_request(model, case.gpus[d.gpu], gpus, scheme, usable, reserved, layout, kv_factor)
 
 
 def _layout(d: DeploymentRecord) -> Layout:

@@ -41,6 +41,8 @@ def _estimated(e: Estimate) -> Iterator[str]:
         yield f"plans refuse it: {e.support_reason}"
     elif e.parallelism == "data" and e.basis in ("calibrated", "estimated"):
         yield "no public measurement of vLLM or SGLang backs what data parallel attention does: measure it"
+    if e.speculation is not None and e.accepted_tokens is not None:
+        yield f"drafts {e.speculation}: a step brings {e.accepted_tokens:.2f} tokens, of which one needs no draft"
     spreads = tuple(f" (p95 {s.p95:g})" if s else "" for s in (e.input_spread, e.output_spread))
     yield f"requests of {e.input_tokens:g} tokens in{spreads[0]}, {e.output_tokens:g} out{spreads[1]}"
     yield (f"memory: weights {e.weights_gb:.1f} GB, room for KV cache {e.kv_room_gb:.1f} GB, "

@@ -45,7 +45,7 @@ SCALES: dict[str, Callable[[float], Change]] = {
     "tpot": partial(with_targets, "tpot"),
 }
 """what of a whole case can be multiplied"""
-LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching", "parallelism")
+LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching", "parallelism", "speculation")
 PURCHASES = get_args(PurchaseName)
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from planner.case.demand.overrides import catalog_with
-from planner.io.errors import input_error
+from planner.case.drafts import drafter_of, known_acceptance, own_acceptance
+from planner.catalog.drafts import METHODS, OTHER_MODEL
+from planner.catalog.entries import Catalog, find, names_of
+from planner.io.errors import did_you_mean, input_error, listed, shown
 from planner.io.result import Result
 from planner.io.units import parse_duration, parse_positive_count
 from planner.performance.accuracy import Accuracy, score
@@ -18,6 +21,7 @@ from planner.performance.estimate import Estimate
 from planner.performance.estimate import estimate as estimate_one
 from planner.performance.length_spread import LengthSpread, least_mean, spread_around
 from planner.performance.machine_by_name import parallelism_named
+from planner.performance.speculation import MOST_DRAFTS, Speculation
 from planner.plan.benchmarks import Suggestion, suggestions
 from planner.verbs.opening import PlanOrFile, block
 from planner.verbs.results import Answer
@@ -37,6 +41,8 @@ def estimate(
     gpus_per_replica: int = 1,
     parallelism: str = "tensor",
     quantization: str = "fp16",
+    speculation: str | None = None,
+    accepted: float | None = None,
     engine: str = "vllm",
     concurrency: int | None = None,
     ttft_p95: Amount | None = None,
@@ -55,7 +61,8 @@ def estimate(
 
     Prompts and answers of so many tokens, on average. Objectives are seconds or text such as "50ms"; `rate` is in
     requests a second, and `burstiness` the squared CV of their gaps. `profile` is a file of `calibrate`, `catalog` one
-    with entries of your own.
+    with entries of your own. `speculation` drafts tokens, as "eagle3:3"; `accepted` says how many a step then brings,
+    the one that any step gives included, or else the catalog does.
     """
     prompts, answers = _tokens("--input", input), _tokens("--output", output)
     objectives = (
@@ -71,6 +78,9 @@ def estimate(
         gpus_per_replica=gpus_per_replica,
         parallelism=parallelism_named(parallelism),
         quantization=quantization,
+        speculation=None
+        if speculation is None
+        else _drafts(speculation, accepted, model, catalog_with(_path(catalog))),
         engine=engine,
         concurrency=concurrency,
         ttft=objectives[0],
@@ -182,3 +192,37 @@ def _spread(of: str, mean: float, p50: Amount | None, p95: Amount | None) -> Len
         message = "is below any mean that fits these percentiles"
         raise input_error(f"--{of}", message, "Check the three, or leave the median out")
     return spread_around(mean, high, median)
+
+
+def _drafts(text: str, accepted: float | None, model: str, catalog: Catalog) -> Speculation:
+    """METHOD:TOKENS as people write it; without a figure of theirs, acceptance is that of the catalog."""
+    option, (method, _, written) = "--speculation", text.strip().lower().rpartition(":")
+    if not (method in METHODS or method.startswith(OTHER_MODEL)) or not written.isdigit() or not int(written):
+        example = f"Write {listed([f'{name}:3' for name in METHODS])}, or draft:MODEL:3"
+        raise input_error(option, f"{shown(text)} is not METHOD:TOKENS", example)
+    tokens, name = int(written), find(model, catalog.models)
+    if tokens > MOST_DRAFTS:
+        raise input_error(option, f"{tokens} drafts a step are too many", f"Write {MOST_DRAFTS} or fewer")
+    if name is None:  # said where the model is looked up
+        return Speculation(method, (0.0,) * tokens)
+    if method.startswith(OTHER_MODEL):
+        other = find(method.removeprefix(OTHER_MODEL), catalog.models)
+        if other is None:
+            remedy = did_you_mean(method.removeprefix(OTHER_MODEL), list(names_of(catalog.models)))
+            raise input_error(option, f"there is no model {shown(method.removeprefix(OTHER_MODEL))}", remedy)
+        method = f"{OTHER_MODEL}{other}"
+    drafter = drafter_of(catalog.models, name, method)
+    if isinstance(drafter, str):
+        raise input_error(option, f"{name}: {drafter}", "Choose another method")
+    if accepted is not None and not 1 <= accepted <= tokens + 1:
+        raise input_error(
+            "--accepted", f"a step of {tokens} drafts brings 1 to {tokens + 1} tokens", "Check the figure"
+        )
+    known = known_acceptance(name, method, None)
+    chances = known[0] if known else ()
+    if accepted is not None:
+        chances = own_acceptance(accepted, tokens)
+    if len(chances) < tokens:
+        message = f"nobody measured how many of {tokens} {method} drafts of {name} are accepted"
+        raise input_error(option, message, "Give --accepted, 1 + accepted / drafts of the engine's metrics")
+    return Speculation(method, chances[:tokens], drafter.shape, drafter.shares_head, drafter.as_quantized)

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from planner.verification.acceptance import drawn_passes
 from planner.verification.block_cache import (
     MOST_NODES,
     NO_BLOCKS,
@@ -119,11 +120,12 @@ class Simulation:
         most_replicas: int = 1,
     ) -> None:
         """Blocks of no tokens: nothing is cached. There may be so many replicas where a controller scales them."""
-        if budget < sequences:
+        if budget < times.verified * sequences:
             raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
+        self.chances, self.rng = times.chances, np.random.default_rng(seed)
         self.capacity, self.router, self.ranks = capacity, router, times.ranks
         speed = Speed(
-            sequences=sequences, budget=budget,
+            sequences=sequences, budget=budget, verified=times.verified, gain=times.gain,
             decode=times.decode_s, seen_step=times.seen_step, added=times.added_s, alone=times.alone_s,
             root_steps=times.root_steps, prompt_alone=times.prompt_alone_s, prompt_beside=times.prompt_beside_s,
             host=times.host_s, pair=times.attention_s, pair_alone=times.attention_alone_s,
@@ -166,6 +168,8 @@ class Simulation:
         count = len(requests.arrival_s)
         found = np.minimum(requests.found, requests.prompt - 1)  # the last one is computed
         self._become(np.arange(len(self)), requests._replace(found=found), count, blocks)
+        fresh = self.state.each.passes[len(self) - count :]
+        fresh[:] = drawn_passes(requests.output, self.chances, self.rng) if self.chances else requests.output
 
     def take_ended(self) -> tuple[np.ndarray, Requests, Outcome]:
         """Requests that are served, refused or shed leave: their places among all, and what became of them."""
@@ -242,7 +246,8 @@ def _no_work(rows: int, sequences: int) -> Replicas:
 def _untouched(count: int) -> Each:
     return Each(
         next=np.zeros(count, dtype=np.int64), computed=np.zeros(count), found=np.zeros(count),
-        generated=np.zeros(count, dtype=np.int64), kv=np.zeros(count), since=np.full(count, -1, dtype=np.int64),
+        passes=np.zeros(count, dtype=np.int64), generated=np.zeros(count, dtype=np.int64),
+        kv=np.zeros(count), since=np.full(count, -1, dtype=np.int64),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from planner.candidates.replica import TABLE, machine_for, measured_for
 from planner.case.case import HOURS_KEPT_FRAC, RouterName
 from planner.case.controller import Controller
+from planner.case.drafts import speculation_of
 from planner.case.start_up import start_s
 from planner.io.formatting import counted
 from planner.plan.account import PlanAccount, Served, account_of
@@ -466,7 +467,8 @@ class _Served:
         members = view.members(pool)
         plain = machine_for(case, d.variant)
         _, correction = measured_for(case, plain, d.variant)
-        machine = replace(plain, lora=view.traffic(pool).lora)
+        speculation = speculation_of(case, d.variant, [s.w for s in members])
+        machine = replace(plain, lora=view.traffic(pool).lora, speculation=speculation)
         longest = min(traffic.longest, float(self.settings.context_tokens))
         resident = sum(_resident_tokens(s, traffic.caches_blocks_of(k)) for k, s in enumerate(members))
         sequences, budget = self.settings.sequences, self.settings.batched_tokens

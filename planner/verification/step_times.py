@@ -33,7 +33,7 @@ from planner.performance.latency import (
     rank_products_s,
     shared_pass_s,
 )
-from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, kv_room_bytes, sight
+from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, sight
 from planner.performance.steady_state import Scaling
 
 CONTEXTS = 129
@@ -102,6 +102,12 @@ class StepTimes:
     kv_window_tokens: float
     """that are kept: another number where attention picks tokens, or an entry stands for several"""
     kv_room_bytes: float
+    verified: int = 1
+    """tokens of a request that decodes in a step: more than one where drafts are verified"""
+    gain: float = 1.0
+    """tokens that a step brings to it on average"""
+    chances: tuple[float, ...] = ()
+    """of the drafts of a step, that so many are accepted"""
     cached_bytes_per_token: float = 0.0
     """of a block that stays for other requests: at full length in every layer"""
     ranks: RankTimes | None = None
@@ -145,9 +151,8 @@ def step_times(
         ttft_added_s = scaling.ttft_added_s
     delay = max(0.0, begun * ttft_ratio + ttft_added_s)
     prompt_alone = min(in_step * ttft_ratio, delay)
-    usable = machine.engine.usable_memory_frac
-    room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, usable, machine.layout)
-    room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
+    room = machine.kv_room_bytes
+    looked_ahead = sequences * machine.extra.lookahead_tokens
     each = kv_bytes_per_token(model, machine.quantization)
     return StepTimes(
         decode_s=np.ascontiguousarray(decode),
@@ -166,7 +171,10 @@ def step_times(
         kv_window_bytes_per_token=growth.per_window_token,
         window_tokens=float(window),
         kv_window_tokens=float(growth.window),
-        kv_room_bytes=room / ranks - resident_tokens * each,
+        kv_room_bytes=room / ranks - (resident_tokens + looked_ahead) * each,
+        verified=machine.verified_tokens,
+        gain=machine.accepted_tokens,
+        chances=machine.speculation.accepted if machine.speculation else (),
         cached_bytes_per_token=each,
         ranks=_rank_times(machine, sequences, budget, contexts, scaling) if ranks > 1 else None,
     )

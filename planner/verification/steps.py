@@ -7,6 +7,9 @@ and never in a step that preempts. Where memory runs out, the request that was a
 the head of the queue and is computed again from the start. Every decoding request gains one token a step, so none is
 touched before it ends: a heap knows the step at which each will.
 
+Where steps verify drafts, a request decodes in as many steps as were drawn for it when it came (acceptance.py); it then
+gains in each what steps bring on average, and takes the place of its drafts in the token budget.
+
 The rules are those of vLLM's main branch of 2026 (commit 003df296): `Scheduler.schedule` in vllm/v1/core/sched/
 scheduler.py, and `KVCacheManager.allocate_slots` in vllm/v1/core/kv_cache_manager.py, with the defaults
 `scheduler_reserve_full_isl: true` (the whole prompt must fit; pull request 37307) and `watermark: 0`. Memory is counted
@@ -67,6 +70,10 @@ class Speed(NamedTuple):
     sequences: int
     budget: int
     """tokens of a step"""
+    verified: int
+    """of these, for each request that decodes"""
+    gain: float
+    """tokens that a step brings to it"""
     decode: np.ndarray
     seen_step: float
     added: np.ndarray
@@ -131,8 +138,10 @@ class Each(NamedTuple):
     """prompt tokens that are in KV memory, without those that were cached"""
     found: np.ndarray
     """tokens of the prompt that were cached when it was admitted"""
+    passes: np.ndarray
+    """steps that give it tokens, that of the prompt included: as many as tokens, or fewer where drafts are accepted"""
     generated: np.ndarray
-    """tokens of the answer that are known, and must be computed again after a preemption"""
+    """passes of the answer that are done; their tokens must be computed again after a preemption"""
     kv: np.ndarray
     """bytes that it holds, without what it gained since it began to decode"""
     since: np.ndarray
@@ -287,7 +296,7 @@ def _leave(reps: Replicas, speed: Speed, each: Each, cache: Cache | None, r: int
     if each.since[i] >= 0:
         gained = reps.step[r] - each.since[i]
         reps.decoding[r] -= 1
-    reps.used[r] -= each.kv[i] + gained * speed.kv_token
+    reps.used[r] -= each.kv[i] + gained * speed.gain * speed.kv_token
     if cache is not None:
         reps.used[r] += cache.owned[i] * cache.tokens * speed.kv_token
         reps.used[r] -= release(cache, r, i, tokens) * speed.block
@@ -308,7 +317,7 @@ def preempt(
         if each.since[i] >= 0:
             _remove_from_heap(reps, r, i)
             gained = reps.step[r] - each.since[i]
-            reps.context[r] -= requests.prompt[i] + each.generated[i] + gained
+            reps.context[r] -= requests.prompt[i] + (each.generated[i] + gained) * speed.gain
             _leave(reps, speed, each, cache, r, i, 0.0)
             each.generated[i] += gained
         else:
@@ -354,22 +363,23 @@ def begin_step(
 ) -> None:
     """Plan the next step of a replica, or of a rank; a replica idles where there is nothing to do."""
     preempted = False
-    while reps.used[r] + reps.decoding[r] * speed.kv_token > speed.room and reps.inside[r] > 1:
+    grown = speed.gain * speed.kv_token
+    while reps.used[r] + reps.decoding[r] * grown > speed.room and reps.inside[r] > 1:
         preempt(reps, requests, each, outcome, speed, cache, r)
         preempted = True
-    left = speed.budget - reps.decoding[r]
-    used = reps.used[r] + reps.decoding[r] * speed.kv_token
+    left = speed.budget - speed.verified * reps.decoding[r]
+    used = reps.used[r] + reps.decoding[r] * grown
     pairs, chunks, begun = 0.0, 0.0, 0
     k = 0
     while k < reps.prefills[r]:
         i = reps.prefilling[r, k]
-        need = requests.prompt[i] - each.found[i] + each.generated[i] - each.computed[i]
+        need = requests.prompt[i] - each.found[i] + int(each.generated[i] * speed.gain) - each.computed[i]
         chunk = min(need, left)
         while used + chunk * speed.kv_token > speed.room and reps.inside[r] > 1:
             last = reps.inside[r]
             preempt(reps, requests, each, outcome, speed, cache, r)
             preempted = True
-            used = reps.used[r] + reps.decoding[r] * speed.kv_token
+            used = reps.used[r] + reps.decoding[r] * grown
             for m in range(min(k, reps.prefills[r])):
                 used += reps.chunk[r, m] * speed.kv_token
             if reps.inside[r] == last or k >= reps.prefills[r] or reps.prefilling[r, k] != i:
@@ -389,7 +399,7 @@ def begin_step(
             pinned = matched(cache, r, i, requests.prompt[i])
             found = max(found, pinned * cache.tokens)
             shared = newly_pinned(cache, r, i, pinned) * speed.block
-        need = requests.prompt[i] - found + each.generated[i]
+        need = requests.prompt[i] - found + int(each.generated[i] * speed.gain)
         chunk = min(need, left)
         windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.kept)
         if used + need * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
@@ -433,7 +443,7 @@ def begin_step(
     hour = min(int(now / 3600), len(outcome.busy_s) - 1)
     outcome.busy_s[hour] += took
     outcome.tokens[0] += chunks
-    outcome.tokens[1] += reps.decoding[r]
+    outcome.tokens[1] += reps.decoding[r] * speed.gain
 
 
 @compiled
@@ -473,12 +483,12 @@ def end_step(
     """Every decoding request has a token more, and prompts that are done have their first."""
     now = reps.end[r]
     reps.step[r] += 1
-    reps.context[r] += reps.decoding[r]
-    reps.used[r] += reps.decoding[r] * speed.kv_token
+    reps.context[r] += reps.decoding[r] * speed.gain
+    reps.used[r] += reps.decoding[r] * speed.gain * speed.kv_token
     while reps.heap[r] > 0 and reps.heap_step[r, 0] <= reps.step[r]:
         i = reps.heap_request[r, 0]
         _pop(reps, r)
-        reps.context[r] -= requests.prompt[i] + each.generated[i] + reps.step[r] - each.since[i]
+        reps.context[r] -= requests.prompt[i] + (each.generated[i] + reps.step[r] - each.since[i]) * speed.gain
         _leave(reps, speed, each, cache, r, i, requests.prompt[i] + requests.output[i])
         outcome.last_s[i] = now + speed.host
         outcome.state[i] = SERVED
@@ -489,7 +499,7 @@ def end_step(
         each.computed[i] += chunk
         each.kv[i] += chunk * speed.kv_token
         reps.used[r] += chunk * speed.kv_token
-        if each.computed[i] < requests.prompt[i] - each.found[i] + each.generated[i]:
+        if each.computed[i] < requests.prompt[i] - each.found[i] + int(each.generated[i] * speed.gain):
             reps.prefilling[r, kept] = i
             kept += 1
             continue
@@ -498,15 +508,15 @@ def end_step(
         each.generated[i] += 1
         if outcome.first_s[i] < 0:
             outcome.first_s[i] = now + speed.host
-        if each.generated[i] >= requests.output[i]:
+        if each.generated[i] >= each.passes[i]:
             _leave(reps, speed, each, cache, r, i, requests.prompt[i] + requests.output[i])
             outcome.last_s[i] = now + speed.host
             outcome.state[i] = SERVED
         else:
             each.since[i] = reps.step[r]
             reps.decoding[r] += 1
-            reps.context[r] += requests.prompt[i] + each.generated[i]
-            _push(reps, r, reps.step[r] + requests.output[i] - each.generated[i], i)
+            reps.context[r] += requests.prompt[i] + each.generated[i] * speed.gain
+            _push(reps, r, reps.step[r] + each.passes[i] - each.generated[i], i)
     reps.prefills[r] = kept
 
 
@@ -520,14 +530,15 @@ def decode_on(reps: Replicas, outcome: Outcome, speed: Speed, r: int, until: flo
     if decoding == 0 or reps.prefills[r] > 0 or reps.waiting[r] > 0:
         return
     before, context, used = reps.heap_step[r, 0], reps.context[r], reps.used[r]
-    kv, row, last = decoding * speed.kv_token, speed.decode[decoding], len(outcome.busy_s) - 1
+    gained = decoding * speed.gain
+    kv, row, last = gained * speed.kv_token, speed.decode[decoding], len(outcome.busy_s) - 1
     while end <= until and step + 1 < before and used + kv + kv <= speed.room:
         step += 1
-        context += decoding
+        context += gained
         used += kv
         took = _between(row, _seen(speed, context / decoding) / speed.seen_step)
         outcome.busy_s[min(int(end / 3600), last)] += took
-        outcome.tokens[1] += decoding
+        outcome.tokens[1] += gained
         end += took
     reps.step[r], reps.end[r], reps.context[r], reps.used[r] = step, end, context, used
 

@@ -13,6 +13,7 @@ from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
+from planner.case.demand.load_speculation import drafters
 from planner.case.demand.load_workloads import Surroundings, WorkloadReader
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called, own_catalog, repriced
@@ -165,6 +166,7 @@ class _Loader:
             same_model_apis=same_model or None,
             baseline=baseline,
             compare_with=tuple(dict.fromkeys(spec.compare_with)) or None,
+            drafters=drafters(limits.speculation, workloads, catalog),
             profiles=self._profiles(spec, catalog),
             limits=limits,
             cache_costs=cache_costs,

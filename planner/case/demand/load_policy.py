@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from planner.case.case import LEAST_REQUESTS, CacheCosts, ColdStart, Limits, Tenancy, Workload
+from planner.case.demand.load_speculation import methods_on_menu
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec, StartupSpec
@@ -80,6 +81,7 @@ def limits_of(
         max_gpu_types=policy.max_gpu_types,
         max_deployments=spec.menu.max_deployments,
         parallelism=_parallelism(spec, catalog, workloads),
+        speculation=methods_on_menu(spec.menu, catalog, notes),
         routing=policy.routing or LEAST_REQUESTS,
         hours_kept_frac=policy.hours_kept,
         simpler_within_frac=policy.simpler_within,

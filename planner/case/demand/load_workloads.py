@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from planner.case.case import CACHE_KINDS, Bucket, LatencyTarget, ModelChoice, PrefixReuse, ReusePoint, Workload
+from planner.case.demand.load_speculation import drafts_of
 from planner.case.demand.notes import Notes
 from planner.case.demand.schema import MenuSpec
 from planner.case.demand.usage import Hours, LoggedHours, by_hour, spread_of, usage_hours
@@ -246,6 +247,7 @@ class WorkloadReader:
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
             unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
+            drafts=drafts_of(w, models, self.around.menu, self.around.catalog, self.notes),
             **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.notes),
         )
 

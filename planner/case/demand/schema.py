@@ -90,6 +90,9 @@ class MenuSpec(Strict):
     """How the GPUs of a replica may share a mixture of experts: tensor (a slice of every layer on each), expert (whole
     experts), data (whole experts, and all of attention on each GPU for its own requests). By default tensor: what the
     others gain is uncertain (docs/evidence/performance.md), so measure before you count on them."""
+    speculation: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["none", "eagle3"]])
+    """How tokens may be drafted and then verified several in a step: none, mtp (layers in the model's own weights),
+    eagle3 (a trained head), ngram (looked up in the prompt) or draft:MODEL. By default none."""
     max_deployments: PositiveWhole = 2
     """The most deployments that may serve one workload together, each for the lengths it serves best."""
     caching: tuple[CacheKind, ...] | None = None

@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from planner.case.demand.future_schema import StepSpec
+from planner.catalog.drafts import Domain
 from planner.io.errors import shown
 from planner.io.formatting import counted
 from planner.io.units import (
@@ -32,6 +33,7 @@ from planner.io.units import (
 from planner.io.validation import FieldProblem, Strict
 from planner.logs.reading.presets import FIELDS
 from planner.performance.length_spread import LengthSpread, least_mean
+from planner.performance.speculation import MOST_DRAFTS
 
 MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
 MOST_TAIL = 10.0
@@ -323,6 +325,29 @@ class Caching(Strict):
         return self
 
 
+class SpeculationSpec(Strict):
+    """How many of the tokens that are drafted for it are accepted."""
+
+    accepted: PositiveCount | None = Field(default=None, examples=[2.4])
+    """Tokens that a step brought on average, the one that any step gives included: 1 + accepted / drafts of vLLM's
+    metrics, measured on the workload's own requests. By default what the catalog knows of such prompts."""
+    tokens: PositiveWhole = 3
+    """Drafts a step when that was measured."""
+    method: str | None = Field(default=None, examples=["eagle3"])
+    """The method that it was measured with; by default it holds for all."""
+    domain: Domain | None = None
+    """Its kind of prompts, for what the catalog knows; by default the kind that accepts least."""
+
+    @model_validator(mode="after")
+    def _within_the_drafts(self) -> SpeculationSpec:
+        if self.tokens > MOST_DRAFTS:
+            raise FieldProblem(("tokens",), f"is above {MOST_DRAFTS}", "Measure with fewer drafts")
+        if self.accepted is not None and not 1 <= self.accepted <= self.tokens + 1:
+            most = f"must be between 1 and {self.tokens + 1}: one token, and at most {self.tokens} drafts"
+            raise FieldProblem(("accepted",), most, "Write 1 + accepted / drafts of the engine's metrics, and 'tokens'")
+        return self
+
+
 class AdapterSpec(Strict):
     """A LoRA adapter: the workload is a fine-tuned variant of its model."""
 
@@ -384,6 +409,8 @@ class WorkloadSpec(Strict):
     quality: Quality | None = None
     caching: Caching = Caching()
     spot: Spot | None = None
+    speculation: SpeculationSpec | None = None
+    """How many drafts of its tokens are accepted, where the menu has speculation."""
     tenancy: Literal["dedicated", "shared"] = "dedicated"
     """Whether it may share replicas with other workloads of the same model that are shared too."""
     adapter: AdapterSpec | None = None

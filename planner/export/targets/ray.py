@@ -5,6 +5,7 @@ Facts: ray.io/v1 of ray-project/kuberay@feeaf72f (2026-08-19); fields of Serve's
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -189,7 +190,7 @@ def engine_kwargs(arguments: list[str]) -> dict[str, Any]:
             name = word.removeprefix("--").replace("-", "_")
             found[name] = True
         elif found[name] is True:
-            found[name] = _number(word)
+            found[name] = json.loads(word) if word.startswith("{") else _number(word)
         else:
             found[name] = [*(found[name] if isinstance(found[name], list) else [found[name]]), word]
     found.pop("lora_modules", None)

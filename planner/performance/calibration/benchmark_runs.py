@@ -18,6 +18,8 @@ TENSOR_KEYS = ("tensor_parallel_size", "tensor_parallel", "tp_size", "tp")
 COPIES_KEYS = ("data_parallel_size", "attention_dp", "dp_size", "dp")
 GROUPS_KEYS = ("expert_parallel_size", "moe_ep", "ep_size", "ep")
 STAGES_KEYS = ("pipeline_parallel_size", "pp_size", "pp")
+DRAFTS_KEYS = ("speculation", "speculative_config", "speculative_method", "speculative_algorithm", "spec_method")
+"""of a run whose steps verified drafts"""
 EXPERTS_KEYS = ("enable_expert_parallel", "enable_ep")
 ATTENTION_KEYS = ("enable_dp_attention", "enable_attention_dp", "dp_attention")
 """of SGLang, TensorRT-LLM and InferenceX, whose tensor parallelism then counts all GPUs"""
@@ -62,6 +64,8 @@ class Sharing:
     stages: int | None = None
     whole_experts: bool | None = None
     copies_attention: bool | None = None
+    drafts: str | None = None
+    """how its tokens were drafted, where they were"""
 
     def layout(self, gpus: int) -> Layout:
         """What the degrees come to on so many GPUs; everything is split over all of them unless they say otherwise."""
@@ -200,6 +204,7 @@ def sharing_of(record: Record, *places: tuple[str, ...]) -> tuple[int | None, Sh
     sharing = Sharing(
         record.text(*at("parallelism")), record.count(*at(*COPIES_KEYS)), record.count(*at(*GROUPS_KEYS)),
         record.count(*at(*STAGES_KEYS)), record.flag(*at(*EXPERTS_KEYS)), record.flag(*at(*ATTENTION_KEYS)),
+        drafts_of(record.get(*at(*DRAFTS_KEYS))),
     )  # fmt: skip
     given, tensor = record.count(*at("gpus_per_replica")), record.count(*at(*TENSOR_KEYS))
     beside = () if sharing.copies_attention else (sharing.attention_copies, sharing.stages)
@@ -207,6 +212,14 @@ def sharing_of(record: Record, *places: tuple[str, ...]) -> tuple[int | None, Sh
     if given is None and (tensor is not None or others > 1):
         given = others * (1 if tensor is None else tensor)
     return given, sharing
+
+
+def drafts_of(written: Any) -> str | None:
+    """What a run says of its drafts: a method, or a configuration that has one; None where there were none."""
+    if isinstance(written, Mapping):
+        written = written.get("method") or "drafts"
+    text = "" if written is None else str(written).strip()
+    return None if text.lower() in (*UNKNOWN_WORDS, "false", "off", "0") else text
 
 
 def _at(data: Any, key: Key) -> Any:

@@ -67,6 +67,10 @@ class RunVariants:
         parallelism = self._parallelism(point, model, gpus)
         if parallelism is None:
             return None
+        if point.sharing.drafts is not None:
+            message = f"was measured with speculative decoding ({shown(point.sharing.drafts)})"
+            self._complain(point, message, "Leave it out: drafts are predicted from runs without")
+            return None
         variant = Variant(model, quantization, gpu, gpus, parallelism)
         cannot = cannot_share(variant, self.catalog.models[model])
         if cannot:

@@ -23,8 +23,8 @@ STATISTICS = {"": "mean", "_mean": "mean", "_p50": "p50", "_p95": "p95", "_p99":
 LATENCY_COLUMNS = tuple(f"{name}{statistic}_ms" for name in LATENCIES for statistic in STATISTICS)
 PLAIN_COLUMNS = (
     "engine", "model", "gpu", "gpus_per_replica", "parallelism", "attention_dp", "moe_ep", "quantization",
-    "input_tokens", "output_tokens", "concurrency", "request_rate_per_s", "requests_per_s", "output_tok_s",
-    "decode_step_ms", "duration_s", "n_requests", "failed", "date",
+    "speculation", "input_tokens", "output_tokens", "concurrency", "request_rate_per_s", "requests_per_s",
+    "output_tok_s", "decode_step_ms", "duration_s", "n_requests", "failed", "date",
 )  # fmt: skip
 WIDE_COLUMNS = (*PLAIN_COLUMNS, *LATENCY_COLUMNS)
 REMARKS = ("notes", "source", "url", "file", "line")

@@ -64,6 +64,8 @@ def deployment_record(account: Flows, pool: Together, k: int) -> DeploymentRecor
         gpu=offer.gpu,
         gpus_per_replica=d.gpus_per_replica,
         parallelism=d.variant.other_parallelism,
+        speculation=d.speculation,
+        accepted_tokens=replica.machine.speculation.accepted_tokens if replica.machine.speculation else None,
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in seconds.tolist()),
         requests_in_flight=_in_flight(account, pool, k) if in_a_mix else replica.batch,
         staffing_in_flight=rule.batch,

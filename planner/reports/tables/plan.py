@@ -13,7 +13,7 @@ from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, FleetLine, Plan, PoolPlan, SlotRecord
 from planner.plan.serve_commands import serve_commands
 from planner.reports import phrases
-from planner.reports.table import DATA, FILES, PEOPLE, Cells, Table
+from planner.reports.table import DATA, EVERY, FILES, PEOPLE, Cells, Table
 from planner.reports.table import Column as C
 from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it
 from planner.reports.tables.options import options, rejected
@@ -178,6 +178,7 @@ def deployments(plan: Plan) -> Table:
         """What the record of the deployment says under this name."""
         return C(name, title, kind, get=lambda x: getattr(x.planned.deployment, name))
 
+    drafting = any(d.deployment.speculation for pool in plan.pools for d in pool.deployments)
     columns = (
         C("pool", "pool", get=lambda x: x.pool.key),
         C("deployment", "deployment", get=lambda x: x.planned.deployment.key),
@@ -186,6 +187,7 @@ def deployments(plan: Plan) -> Table:
         of("gpu", "gpu"),
         of("gpus_per_replica", "gpus each", "count"),
         C("parallelism", "parallelism", get=lambda x: x.planned.deployment.variant.parallelism),
+        C("speculation", "drafts", formats=EVERY if drafting else (), get=lambda x: x.planned.deployment.speculation),
         of("offer", "instance"),
         C("replicas_min", "fewest", "count", get=lambda x: min(x.planned.replicas_by_slot)),
         C("replicas_max", "most", "count", get=lambda x: max(x.planned.replicas_by_slot)),
