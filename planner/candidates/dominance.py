@@ -39,7 +39,7 @@ class Dominated:
 
 def dominated_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Dominated:
     """Find the dominated candidates among all that may serve a pool, listed once for each GPU."""
-    gpu = np.array([c.offer.gpu for c in found])
+    gpu = np.array([" ".join([c.offer.gpu, *map(str, c.replica.tiers)]) for c in found])
     alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))
     no_worse = alone & mixed & _stands_for_two(found, found)
     variants, variant = _variants(found)

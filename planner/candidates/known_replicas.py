@@ -58,7 +58,7 @@ def _parts(case: Case, v: Variant) -> tuple[object, ...]:
 
 def _remains(traffic: Traffic) -> bool:
     """Whether it is the same for any number of requests: what is found of prompts depends on how busy replicas are."""
-    return all(w.prefix_reuse is None for w in traffic.members)
+    return not any(w.reuses for w in traffic.members)
 
 
 def _with_traffic(replica: Replica, traffic: Traffic) -> Replica:

@@ -69,7 +69,8 @@ class PoolSpec:
 
     def may_mix(self, case: Case) -> bool:
         """Whether several deployments may serve it, each the lengths that suit it."""
-        return case.limits.max_deployments >= 2 and not self.shared and self.deadline_h is None
+        alone = not self.shared and self.deadline_h is None and self.members[0].sessions is None
+        return case.limits.max_deployments >= 2 and alone
 
 
 def groups_alone(case: Case) -> list[PoolSpec]:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch
+from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch, prompts_of_turns
 from planner.candidates.traffic import Traffic
-from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName
+from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload, kinds_of
 from planner.case.drafts import speculation_of
 from planner.case.slots import rates_rps, slots_of
 from planner.catalog.profile import Profile, find_profile
@@ -18,6 +18,7 @@ from planner.catalog.variant import Variant
 from planner.performance.calibration.correction import Correction
 from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
+from planner.performance.kv_tiers import KvTier
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.memory import layout_of
 from planner.performance.queueing import (
@@ -50,6 +51,8 @@ LEAST_OF_STEP = 0.25
 """share of a step that is left for prompts, at least"""
 LOOKS_AT_LOAD: tuple[RouterName, ...] = (LEAST_REQUESTS, PREFIX_AWARE)
 """routers that send requests to replicas with few of them"""
+LOADS_TRIED, LOAD_STEP = 3, 0.02
+"""how often the load of replicas is tried at which blocks stay as long as that load allows, and how close is enough"""
 BUCKETS_AT_ONCE = 192
 """estimated in one go: more would leave the processor's cache, fewer would waste calls"""
 
@@ -80,6 +83,8 @@ class Replica:
     """which of several replicas a request goes to"""
     prefix_cache: PrefixCache | None = None
     """where reuse of prompts is known by the memory of a cache"""
+    tiers: tuple[KvTier, ...] = ()
+    """of its box, in which KV cache may wait"""
 
     @cached_property
     def serves(self) -> np.ndarray:
@@ -165,8 +170,8 @@ class Replica:
         Those of prompts; where a share of their tokens is found beyond shared prefixes, as if it were whole prompts.
         """
         within = self.traffic.prompt_cv2_within
-        if self.prefix_cache is None:
-            return within
+        if self.prefix_cache is None or any(w.sessions is not None for w in self.traffic.members):
+            return within  # of sessions, the prompts themselves say what is found of each
         shared = np.array([w.shared_found_frac for w in self.traffic.members])
         reused = (np.array(self.prefix_cache.found_fracs) - shared) / (1 - shared)
         spread: np.ndarray = (1 + within) / (1 - reused[self.traffic.member_of]) - 1
@@ -355,7 +360,11 @@ def measured_for(case: Case, plain: Machine, variant: Variant) -> tuple[Profile 
 
 
 def replicas_with(
-    case: Case, traffics: Sequence[Traffic], variant: Variant, batched_tokens: int | None = None
+    case: Case,
+    traffics: Sequence[Traffic],
+    variant: Variant,
+    batched_tokens: int | None = None,
+    tiers: tuple[KvTier, ...] = (),
 ) -> Iterator[Replica]:
     """Yield one machine's replica for each traffic, in their order; estimating them together is faster.
 
@@ -376,8 +385,8 @@ def replicas_with(
                 if correction is None:
                     estimate = _from_table(profile, traffic, plain, estimate)
             estimate = _within_context(machine, traffic, estimate)
-            replica = Replica(estimate, basis, error_frac, traffic, machine, prompts, case.limits.routing)
-            reuses = any(w.prefix_reuse is not None for w in traffic.members) and TABLE not in estimate.bound_by
+            replica = Replica(estimate, basis, error_frac, traffic, machine, prompts, case.limits.routing, tiers=tiers)
+            reuses = any(w.reuses for w in traffic.members) and TABLE not in estimate.bound_by
             yield _with_prefix_cache(case, replica, correction) if reuses and replica.serves.any() else replica
 
 
@@ -390,8 +399,40 @@ def _with_prefix_cache(case: Case, plain: Replica, correction: Correction | None
 
     replicas, load = _busiest_hour(case, plain)
     spread = 1 if plain.router == PREFIX_AWARE else replicas
-    found, cache = PrefixCacheSearch(machine, traffic, spread, load, correction, estimate).result()
-    return replace(plain, throughput=found, prefix_cache=cache)
+    tiers = tuple(t for t in plain.tiers if any(t.name in kinds_of(w.caching[0]) for w in traffic.members))
+    search = PrefixCacheSearch(machine, traffic, spread, load, correction, estimate, tiers)
+    w = traffic.members[0]
+    if w.sessions is None:
+        found, cache = search.result()
+        return replace(plain, throughput=found, prefix_cache=cache)
+
+    def at_load(most: float, several: int) -> Replica:
+        among = 1 if plain.router == PREFIX_AWARE else several
+        found, cache = replace(search, load=most, spread=among).result()
+        prompts = (_session_prompts(machine, w, cache, correction),)
+        return replace(plain, throughput=found, prefix_cache=cache, prompts=prompts)
+
+    # With nothing found hardly any load is allowed, and few blocks come: what is found decides how much is.
+    replica, used = at_load(1.0, replicas), 1.0
+    for _ in range(LOADS_TRIED):
+        several, allowed = _busiest_hour(case, replica)
+        if allowed >= used * (1 - LOAD_STEP):
+            break
+        lower = at_load(allowed, several)
+        if _busiest_hour(case, lower)[1] > allowed * (1 + LOAD_STEP):  # blocks stay longer, more load is allowed
+            used = (allowed + used) / 2
+            replica = at_load(used, several)
+            break
+        replica, used = lower, allowed
+    return replica
+
+
+def _session_prompts(machine: Machine, w: Workload, cache: PrefixCache, correction: Correction | None) -> LonePrompts:
+    """Prompts of turns, by where what came before is found: what is new of them, and how long the rest takes back."""
+    parts = prompts_of_turns(w, cache)
+    prefill = prefill_s(machine, parts.new_tokens, parts.tokens)
+    alone = prefill if correction is None else correction.lone_ttft_s(prefill)
+    return LonePrompts(parts.share_frac, parts.new_tokens, alone + parts.read_s)
 
 
 def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:

@@ -20,8 +20,9 @@ from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
 from planner.candidates.staffing import staffing_in_a_mix
 from planner.candidates.step_budget import replicas_for
-from planner.case.case import Case
+from planner.case.case import KV_TIERS, Case
 from planner.case.drafts import NO_DRAFTS, against_drafts, methods_of
+from planner.case.kv_tiers import tiers_of
 from planner.case.length_buckets import too_long_share
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
@@ -30,6 +31,7 @@ from planner.case.support import support_of
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.formatting import percent
+from planner.performance.kv_tiers import KvTier
 from planner.performance.latency import Machine
 from planner.performance.memory import does_not_split, kv_room_bytes, weight_bytes
 from planner.performance.throughput import KV_MEMORY
@@ -77,14 +79,27 @@ class Screen:
                 reason = "no offer where its data may go"
                 self._reject(group, "any GPU", reason, _places(group), "none")
         for gpu in self.case.gpus:
-            self._judge_gpu(gpu)
+            for tiers in self._boxes_with(gpu):
+                self._judge_gpu(gpu, tiers)
         for group in self.groups:
             self._accept(group)
         return self.found
 
-    def _judge_gpu(self, gpu: str) -> None:
-        """What serves a group on this GPU, by the order of its models."""
-        here = {group.key: {k: o for k, o in self.offers[group.key].items() if o.gpu == gpu} for group in self.groups}
+    def _boxes_with(self, gpu: str) -> list[tuple[KvTier, ...]]:
+        """Tiers of KV cache that boxes with this GPU have for the groups that may use them; of most groups, none."""
+        pairs = ((group, o) for group in self.groups for o in self.offers[group.key].values() if o.gpu == gpu)
+        return list(dict.fromkeys(tiers_for(self.case, group, o) for group, o in pairs)) or [()]
+
+    def _judge_gpu(self, gpu: str, tiers: tuple[KvTier, ...]) -> None:
+        """What serves a group on this GPU in boxes with these tiers, by the order of its models."""
+        here = {
+            group.key: {
+                k: o
+                for k, o in self.offers[group.key].items()
+                if o.gpu == gpu and tiers_for(self.case, group, o) == tiers
+            }
+            for group in self.groups
+        }
         variants: dict[str, list[Candidate]] = {group.key: [] for group in self.groups}
         for model, quantization in product(self.case.models, self.case.quantizations):
             self.on_step()
@@ -94,7 +109,7 @@ class Screen:
                 holds = variant.gpus_per_replica
                 fitting = [g for g in able if any(holds <= o.gpus for o in here[g.key].values())]
                 for drafting, some in self._drafting(fitting, variant):
-                    for candidate in self._judge_size(some, drafting, here):
+                    for candidate in self._judge_size(some, drafting, here, tiers):
                         variants[candidate.pool.key].append(candidate)
         for group in self.groups:
             self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
@@ -128,7 +143,11 @@ class Screen:
             yield replace(variant, speculation=speculation), by_length[speculation]
 
     def _judge_size(
-        self, groups: list[PoolSpec], variant: Variant, here: dict[str, dict[str, Offer]]
+        self,
+        groups: list[PoolSpec],
+        variant: Variant,
+        here: dict[str, dict[str, Offer]],
+        tiers: tuple[KvTier, ...],
     ) -> Iterator[Candidate]:
         """Candidates on the first offer that they fit; for the others, the reason."""
         machine, n = machine_for(self.case, variant), variant.gpus_per_replica
@@ -142,7 +161,7 @@ class Screen:
             groups = [group for group in runs if not self._needs_slices(group, variant)]
         in_time = start_s(self.case, variant.model, variant.quantization) <= self.case.start.spot_within_s
         traffics = [group.traffic for group in groups]
-        for group, replica in zip(groups, replicas_for(self.case, traffics, variant), strict=True):
+        for group, replica in zip(groups, replicas_for(self.case, traffics, variant, tiers), strict=True):
             factors = self.case.load_factors_of(group.workloads, variant.key_on(variant.gpu))
             if group.deadline_h is not None:
                 factors = (min(factors),) * len(factors)
@@ -161,7 +180,7 @@ class Screen:
         """Whether the group cannot be served by whole experts on each GPU, or by copies of attention; if so, why."""
         if group.traffic.lora is not None:
             reason = "adapters need slices of all layers"
-        elif variant.parallelism == "data" and any(w.prefix_reuse is not None for w in group.seen):
+        elif variant.parallelism == "data" and any(w.reuses for w in group.seen):
             reason = "reuse of prompts is not known by rank"
         else:
             return False
@@ -275,7 +294,8 @@ class Screen:
                 self._reject(group, v.on_gpus, reason, dominated.by[k].name, "dominated", kind=kind)
                 continue
             alone = v.replica.serves_all and k not in dominated.alone
-            fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)
+            same = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)
+            fitting = ((key, o) for key, o in same if tiers_for(self.case, group, o) == v.replica.tiers)
             better = dominated.replaced_by.get(k, frozenset())
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
@@ -300,6 +320,13 @@ class Screen:
 
     def _excluded(self, group: PoolSpec, candidate: Candidate) -> bool:
         return any((name, candidate.name) in self.without for name in group.workloads)
+
+
+def tiers_for(case: Case, group: PoolSpec, offer: Offer) -> tuple[KvTier, ...]:
+    """Tiers of a box that any of a group may use."""
+    options = dict.fromkeys(group.caching)
+    found = {tier.name: tier for option in options for tier in tiers_of(case, offer, option)}
+    return tuple(found[name] for name in KV_TIERS if name in found)
 
 
 def ways_to_share(case: Case, model: str, gpus: int) -> tuple[Parallelism, ...]:

@@ -22,6 +22,7 @@ from planner.candidates.tpot_share import kept_fracs
 from planner.candidates.traffic import Traffic
 from planner.case.case import Case
 from planner.catalog.variant import Variant
+from planner.performance.kv_tiers import KvTier
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s
 from problems.staffing import Staffing, staffing_z
 
@@ -33,14 +34,16 @@ WORTH = 1.02
 KNOWN = KnownReplicas()
 
 
-def replica_for(case: Case, traffic: Traffic, variant: Variant) -> Replica:
-    """A replica by the catalog's names; its weights must fit."""
-    return next(replicas_for(case, [traffic], variant))
+def replica_for(case: Case, traffic: Traffic, variant: Variant, tiers: tuple[KvTier, ...] = ()) -> Replica:
+    """A replica by the catalog's names, in a box with such tiers; its weights must fit."""
+    return next(replicas_for(case, [traffic], variant, tiers))
 
 
-def replicas_for(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[Replica]:
+def replicas_for(
+    case: Case, traffics: Sequence[Traffic], variant: Variant, tiers: tuple[KvTier, ...] = ()
+) -> Iterator[Replica]:
     """Yield one machine's replica for each traffic, in their order, with steps that suit it."""
-    yield from KNOWN.of(case, traffics, variant, lambda some: _worked_out(case, some, variant))
+    yield from KNOWN.of(case, traffics, variant, lambda some: _worked_out(case, some, variant, tiers))
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,13 @@ def _judged(some: Iterable[Replica]) -> list[_Judged]:
     ]
 
 
-def _worked_out(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[Replica]:
+def _worked_out(
+    case: Case, traffics: Sequence[Traffic], variant: Variant, tiers: tuple[KvTier, ...]
+) -> Iterator[Replica]:
     """Compare sizes of steps."""
 
     def with_budget(some: list[int], budget: int | None = None) -> list[_Judged]:
-        return _judged(replicas_with(case, [traffics[k] for k in some], variant, budget))
+        return _judged(replicas_with(case, [traffics[k] for k in some], variant, budget, tiers))
 
     best = with_budget(list(range(len(traffics))))
     own = case.engine.chunk_tokens

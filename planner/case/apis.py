@@ -68,7 +68,13 @@ def request_usd(case: Case, workload: Workload, api: str) -> np.ndarray:
     price, wait_h = case.apis[api].request_usd, workload.api_wait_h
     return np.array(
         [
-            price(b.input_tokens, workload.api_cached_tokens(b.input_tokens), b.output_tokens, wait_h)
+            price(
+                b.input_tokens,
+                workload.api_cached_tokens(b.input_tokens),
+                b.output_tokens,
+                wait_h,
+                workload.api_written_tokens(b.input_tokens),
+            )
             for b in workload.buckets
         ]
     )

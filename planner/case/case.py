@@ -26,11 +26,17 @@ from planner.io.result import Result
 from planner.io.strict_yaml import Document
 from planner.io.validation import Strict
 from planner.performance.length_spread import LengthSpread
+from planner.performance.sessions import Sessions, ages_of
 
 CASE_FORMAT = "fleetplan-case/2"
+API_KEEPS_S = 300.0
+"""for which providers keep a prompt that is not used: Anthropic 5 minutes, OpenAI 5 to 10 (their pages on prompt
+caching, 2026-11)"""
 HOURS_OF_DAYS = 48
 """of a weekday and a weekend day"""
-CACHE_KINDS = ("prefix", "template", "semantic")
+CACHE_KINDS = ("prefix", "template", "semantic", "host", "disk")
+KV_TIERS = ("host", "disk")
+"""memory besides that of the GPUs in which the KV cache of prompts may wait"""
 
 
 def kinds_of(option: str) -> frozenset[str]:
@@ -138,6 +144,8 @@ class Workload(Strict):
     """different prefixes that each replica keeps"""
     prefix_reuse: PrefixReuse | None = None
     """what of prompts is found by the memory of a replica, shared prefixes included; None: only these"""
+    sessions: Sessions | None = None
+    """turns that come back with all that was said before; None: the fields around this say what is reused"""
     template_tokens: float = Field(default=0.0, ge=0)
     """fixed parts inside the prompts (tools, documents), after the prefix"""
     template_hit_frac: float = Field(default=0.0, ge=0, le=1)
@@ -179,6 +187,11 @@ class Workload(Strict):
     """what is known of the drafts that it accepts; None: nothing drafts"""
 
     @property
+    def reuses(self) -> bool:
+        """Whether what is found of its prompts hangs on how long a memory keeps them."""
+        return self.prefix_reuse is not None or self.sessions is not None
+
+    @property
     def admitted_frac(self) -> float:
         """Share of the requests that arrive which are not refused for their length."""
         return 1 - (self.length_limit.refused_frac if self.length_limit else 0.0)
@@ -190,14 +203,23 @@ class Workload(Strict):
         return self.prefix_hit_frac * prefix + self.template_hit_frac * template
 
     def api_cached_tokens(self, input_tokens: float) -> float:
-        """Prompt tokens that an API provider has cached, on average: it keeps prefixes and nothing else."""
+        """Prompt tokens that an API provider has cached, on average: shared prefixes, and sessions that go on."""
+        if self.sessions is not None:
+            return ages_of(self.sessions, 1).found_frac(API_KEEPS_S) * input_tokens
+        return self._shared_tokens(input_tokens)
+
+    def api_written_tokens(self, input_tokens: float) -> float:
+        """Prompt tokens that an API provider is asked to keep: what is new in the turns of sessions."""
+        return 0.0 if self.sessions is None else input_tokens - self.api_cached_tokens(input_tokens)
+
+    def _shared_tokens(self, input_tokens: float) -> float:
         return self.prefix_hit_frac * min(self.shared_prefix_tokens, input_tokens)
 
     @property
     def shared_found_frac(self) -> float:
         """Share of the prompt tokens that are found as part of the prefix that requests share."""
         tokens = sum(b.share_frac * b.input_tokens for b in self.buckets)
-        return sum(b.share_frac * self.api_cached_tokens(b.input_tokens) for b in self.buckets) / tokens
+        return sum(b.share_frac * self._shared_tokens(b.input_tokens) for b in self.buckets) / tokens
 
     def with_caching(self, option: str) -> Workload:
         """The workload as the GPUs or an API see it when this much is cached and no more."""
@@ -209,7 +231,7 @@ class Workload(Strict):
             "caching": (option,),
         }
         if "prefix" not in kinds:
-            change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0, "prefix_reuse": None}
+            change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0, "prefix_reuse": None, "sessions": None}
         if "template" not in kinds:
             change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
         return self.model_copy(update=change)
@@ -275,6 +297,14 @@ class CacheCosts(Strict):
     """for each workload with a semantic cache"""
     embedding_usd_per_1m_tokens: float = Field(ge=0)
     """for the prompt of every request of a workload with a semantic cache"""
+
+
+class KvDisk(Strict):
+    """Local disks of every box, as far as they may keep KV cache: the user's own figures."""
+
+    gb: float = Field(gt=0)
+    read_gb_per_s: float = Field(gt=0)
+    """of all its GPUs together"""
 
 
 class Tenancy(Strict):
@@ -507,6 +537,8 @@ class Case(Result, Strict):
     cache_costs: CacheCosts = CacheCosts(
         tier_usd_per_month=0.0, vector_store_usd_per_month=0.0, embedding_usd_per_1m_tokens=0.0
     )
+    kv_disk: KvDisk | None = None
+    """None: boxes have no disk for KV cache"""
     tenancy: Tenancy = Tenancy(max_share_frac=1.0, correlation=0.0, adapters_per_replica=64)
     start: ColdStart = ColdStart(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
     autoscaler: Controller | None = None

@@ -56,6 +56,24 @@ def api_model(name: str) -> ApiModel | None:
     )
 
 
+def with_cache_writes(apis: dict[str, ApiModel]) -> dict[str, ApiModel]:
+    """APIs with what they ask for input that they are to cache, where the listed prices are theirs."""
+    return {name: _with_writes(name, api) for name, api in apis.items()}
+
+
+def _with_writes(name: str, api: ApiModel) -> ApiModel:
+    if api_model(name) is None or api.tiers != api_model(name).tiers:  # type: ignore[union-attr]
+        return api  # the user's own prices
+    from genai_prices import data_snapshot
+
+    _, model = data_snapshot.get_snapshot().find_provider_model(api.model, None, api.provider, None)
+    price = model.get_prices(AS_OF).cache_write_mtok
+    tiers = tuple(
+        tier.model_copy(update={"cache_write_usd_per_1m": _at(price, tier.above_input_tokens)}) for tier in api.tiers
+    )
+    return api.model_copy(update={"tiers": tiers})
+
+
 @cache
 def api_named(model: str) -> str | None:
     """The "provider/model" that a log means by a name, by whoever made the model; None where nobody sells it so."""
@@ -114,21 +132,23 @@ def _tiers(price: Any) -> tuple[ApiTier, ...]:
     for value in fields.values():
         starts |= {tier.start for tier in getattr(value, "tiers", ())}
 
-    def at(value: Any, start: int) -> float | None:
-        if value is None or not hasattr(value, "tiers"):
-            return None if value is None else float(value)
-        reached = [tier for tier in value.tiers if tier.start <= start]
-        return float(max(reached, key=lambda tier: tier.start).price if reached else value.base)
-
     return tuple(
         ApiTier(
             above_input_tokens=start,
-            input_usd_per_1m=at(fields["input"], start) or 0.0,
-            cached_input_usd_per_1m=at(fields["cached"], start),
-            output_usd_per_1m=at(fields["output"], start) or 0.0,
+            input_usd_per_1m=_at(fields["input"], start) or 0.0,
+            cached_input_usd_per_1m=_at(fields["cached"], start),
+            output_usd_per_1m=_at(fields["output"], start) or 0.0,
         )
         for start in sorted(starts)
     )
+
+
+def _at(value: Any, start: int) -> float | None:
+    """A price for prompts above some length."""
+    if value is None or not hasattr(value, "tiers"):
+        return None if value is None else float(value)
+    reached = [tier for tier in value.tiers if tier.start <= start]
+    return float(max(reached, key=lambda tier: tier.start).price if reached else value.base)
 
 
 class TierEntry(Sourced):

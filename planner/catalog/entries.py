@@ -518,6 +518,8 @@ class Offer(Sourced):
     """Zones of the region that sell it as spot; a reclaim is taken to empty one of them at a time."""
     available: int | None = Field(default=None, ge=0)
     """Most instances of it that can be had at a time; a limit of every plan. None: nobody said."""
+    host_memory_gib: float | None = Field(default=None, gt=0)
+    """Memory of the whole box beside that of its GPUs, which may keep the KV cache of sessions. None: nobody said."""
     prices: OfferPrices
 
 
@@ -528,6 +530,8 @@ class ApiTier(Strict):
     input_usd_per_1m: float = Field(ge=0)
     cached_input_usd_per_1m: float | None = Field(default=None, ge=0)
     """None: cached input costs as much as any input."""
+    cache_write_usd_per_1m: float | None = Field(default=None, ge=0)
+    """Input that is to be cached. None: as much as any input."""
     output_usd_per_1m: float = Field(ge=0)
 
 
@@ -542,13 +546,17 @@ class ApiPrices(Sourced):
             raise FieldProblem(("tiers",), "has no price for short requests", "Add a tier without above_input_tokens")
         return self
 
-    def usd(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float:
-        """One request; its length decides the tier of all of its tokens."""
+    def usd(
+        self, input_tokens: float, cached_tokens: float, output_tokens: float, written_tokens: float = 0.0
+    ) -> float:
+        """One request; its length decides the tier of all of its tokens. Written ones are to be cached."""
         reached = [t for t in self.tiers if input_tokens > t.above_input_tokens or t.above_input_tokens == 0]
         tier = max(reached, key=lambda t: t.above_input_tokens)
         cached_price = tier.cached_input_usd_per_1m
         cached_price = tier.input_usd_per_1m if cached_price is None else cached_price
         fresh = (input_tokens - cached_tokens) * tier.input_usd_per_1m
+        if written_tokens and tier.cache_write_usd_per_1m is not None:
+            fresh += written_tokens * (tier.cache_write_usd_per_1m - tier.input_usd_per_1m)
         return (fresh + cached_tokens * cached_price + output_tokens * tier.output_usd_per_1m) / 1e6
 
 
@@ -570,10 +578,15 @@ class ApiModel(ApiPrices, Named):
     """Where the provider has a cheaper price for work that waits."""
 
     def request_usd(
-        self, input_tokens: float, cached_tokens: float, output_tokens: float, wait_h: float = 0.0
+        self,
+        input_tokens: float,
+        cached_tokens: float,
+        output_tokens: float,
+        wait_h: float = 0.0,
+        written_tokens: float = 0.0,
     ) -> float:
         """One request whose answer may take so many hours: at the batch price where that is kept and cheaper."""
-        usd = self.usd(input_tokens, cached_tokens, output_tokens)
+        usd = self.usd(input_tokens, cached_tokens, output_tokens, written_tokens)
         if self.batch is None or self.batch.turnaround_h > wait_h:
             return usd
         return min(usd, self.batch.usd(input_tokens, cached_tokens, output_tokens))

@@ -15,6 +15,7 @@ from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_
 from planner.checker.figures import REL, differs
 from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.checker.packing import SIZES
+from planner.checker.sessions import turns_find_what_is_kept
 from planner.performance.memory import kv_bytes_per_token, layout_of, longest_request, weight_bytes
 from planner.plan.account import Account, Served
 from planner.plan.decisions import DeploymentDecision
@@ -152,7 +153,7 @@ def _experts_are_shared(case: Case, members: list[Served], d: DeploymentDecision
         yield f"{d.model} has no experts that {d.gpus_per_replica} GPUs could share by {how}"
     if len(members) > 1 and any(s.w.adapter_gb is not None for s in members):
         yield f"adapters are not served by {how}"
-    if d.parallelism == "data" and any(s.seen.prefix_reuse is not None for s in members):
+    if d.parallelism == "data" and any(s.seen.prefix_reuse is not None or s.seen.sessions is not None for s in members):
         yield f"it is not known how much prompts reuse of each other by {how}"
 
 
@@ -222,6 +223,12 @@ def starts_in_time(case: Case, d: DeploymentRecord | DeploymentDecision) -> bool
 
 def prefixes_are_found(case: Case, members: list[Served], d: DeploymentRecord, replica: Replica) -> Iterator[str]:
     """What is found follows from how long blocks stay, and they stay as long as the memory for them lasts."""
+    if any(s.seen.sessions is not None for s in members):
+        if len(members) > 1:
+            yield "sessions share replicas with other workloads, which is not known to work"
+            return
+        yield from turns_find_what_is_kept(case, members[0], d, replica)
+        return
     cache = d.prefix_cache
     if cache is None:
         return

@@ -57,6 +57,9 @@ def demand(
     work: Annotated[
         Path | None, typer.Option(exists=True, file_okay=False, help="Folder for the engine's temporary files.")
     ] = None,
+    sessions: Annotated[
+        bool, typer.Option("--sessions", help="Read prompts that begin with each other's blocks as turns of sessions.")
+    ] = False,
     format: FormatOption = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
@@ -83,6 +86,7 @@ def demand(
         name=name,
         engine=engine,
         work=work,
+        sessions=sessions,
     )
     for line in made.notes:
         note(line, quiet)

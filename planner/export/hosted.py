@@ -21,7 +21,7 @@ from planner.export.packing import Box, Wanted, packed, skews
 from planner.export.weights import BUCKET, HUB_ID, STREAM, Weights
 from planner.plan.account import PlanAccount, account_of
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.plan.serve_commands import ServeCommand, serve_commands
+from planner.plan.serve_commands import OFFLOAD, ServeCommand, host_gib, serve_commands
 
 VLLM = "0.33.0"
 """version whose flags are written: PyPI, 2026-11-01"""
@@ -147,6 +147,18 @@ class Hosted:
     def gpus(self) -> int:
         """of a replica"""
         return self.plan.deployment.gpus_per_replica
+
+    @property
+    def host_gib(self) -> int:
+        """Memory of the box in which a replica keeps KV cache; 0: none."""
+        return host_gib(self.plan.deployment)
+
+    @property
+    def arguments_without_offload(self) -> list[str]:
+        """Where a target has words of its own for that."""
+        given = self.arguments
+        at = given.index(OFFLOAD[0]) if OFFLOAD[0] in given else len(given)
+        return [*given[:at], *given[at + len(OFFLOAD) + 1 :]]
 
     @property
     def arguments(self) -> list[str]:

@@ -28,9 +28,10 @@ from planner.logs.growth import Growth, growth_of
 from planner.logs.hours import Hours, hours_of
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
 from planner.logs.reading.ledger import DUPLICATE_IDS, IN_TWO_FILES, Ledger
-from planner.logs.reading.requests import By, Requests, open_logs
+from planner.logs.reading.requests import NO_ID, By, Requests, open_logs
 from planner.logs.reading.tables import Reading
-from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
+from planner.logs.reuse import BLOCK_TOKENS, MOST_REFERENCES, ReuseCurve, reuse_curve
+from planner.logs.sessions import SessionRows, are_sessions, rows_of_blocks, rows_of_turns
 from planner.logs.statistics import Rates, Swings, rates_of, swings_of
 from planner.logs.traffic import Traffic, traffic_of_requests
 from planner.logs.usage import traffic_in
@@ -62,6 +63,8 @@ class MeasureOptions:
     zone: str = "UTC"
     holidays: frozenset[date] = frozenset()
     engine: str = DUCKDB
+    sessions: bool = False
+    """whether prompts with hashes of blocks are to be read as sessions"""
     work: Path | None = None
     """a folder for staged requests; a cluster's workers must see it"""
 
@@ -85,6 +88,8 @@ class Measured:
     workloads: tuple[Workload, ...]
     reuse: ReuseCurve | None
     dated: bool
+    sessions: SessionRows | None = None
+    """where the log names them, or they were asked for"""
 
 
 def measure_logs(options: MeasureOptions) -> Measured:
@@ -96,11 +101,12 @@ def measure_logs(options: MeasureOptions) -> Measured:
         remove_stale(folder.parent)
         if options.work is not None and options.engine != DUCKDB:
             folder.chmod(0o755)  # workers of a cluster may be other users
-        stage, blocks = Stage(folder), _Blocks(log.ledger)
+        stage, blocks, turns = Stage(folder), _Blocks(log.ledger), _Turns(options.sessions)
 
         def take(part: Requests) -> None:
             stage.add(part)
             blocks.add(part)
+            turns.add(part)
 
         traffic = traffic_in(
             log, options.sources[0], take, lambda dated: _of_requests(options, stage, log.ledger, dated)
@@ -113,7 +119,9 @@ def measure_logs(options: MeasureOptions) -> Measured:
     measured = tuple(measured_workload(t, options.zone, options.holidays) for t in traffic)
     if any(w.hours.split for w in measured):
         log.ledger.note(split_note(options.zone))
-    return Measured(options, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic))
+    return Measured(
+        options, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic), turns.rows(log.ledger)
+    )
 
 
 def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: bool) -> list[Traffic]:
@@ -193,6 +201,36 @@ class _Blocks:
         if not self.references:
             return None
         return reuse_curve([blocks for _, _, blocks in sorted(self.requests, key=lambda r: r[:2])])
+
+
+class _Turns:
+    """Requests of sessions, where a log names these or has hashes of blocks that tell."""
+
+    def __init__(self, by_blocks: bool) -> None:
+        self.by_blocks = by_blocks
+        self.parts: list[tuple[np.ndarray, ...]] = []
+        self.blocks: list[np.ndarray] = []
+
+    def add(self, part: Requests) -> None:
+        if part.session is None and not (self.by_blocks and part.blocks is not None):
+            return
+        named = np.zeros(len(part.time_us), dtype=np.int64) if part.session is None else part.session
+        some = np.flatnonzero(named != NO_ID) if part.session is not None else np.arange(len(named))
+        self.parts.append(tuple(x[some] for x in (named, part.time_us / 1e6, part.prompt, part.output)))
+        self.blocks += [part.blocks[k] for k in some.tolist()] if part.session is None and part.blocks else []
+
+    def rows(self, ledger: Ledger) -> SessionRows | None:
+        if not self.parts:
+            return None
+        session, start_s, prompt, output = (np.concatenate(c) for c in zip(*self.parts, strict=True))
+        if self.blocks:
+            rows = rows_of_blocks(self.blocks, start_s, prompt, output, BLOCK_TOKENS)
+        else:
+            rows = rows_of_turns(session, start_s, prompt, output)
+        if are_sessions(rows):
+            return rows
+        ledger.note("sessions have too few turns to say anything of them: lengths are written instead")
+        return None
 
 
 def _check_zone(zone: str) -> None:

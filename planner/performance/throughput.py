@@ -49,6 +49,8 @@ class Lengths:
     """tokens whose KV a replica keeps so that they are found: prefixes and templates of all its workloads [bucket]"""
     reused_tokens: np.ndarray | float = 0.0
     """prompt tokens beyond these that are found in whatever memory is left: they save prefill and no memory [bucket]"""
+    read_s: np.ndarray | float = 0.0
+    """time in which what waited in other memory comes back, while others are computed [bucket]"""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,9 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     if scaling is not None:
         alone = scaling.lone_ttft_s(alone)
     step, prefill, rate = steady.step_s, steady.prefill_s, steady.requests_per_s
+    if np.any(lengths.read_s):  # the links carry no more than that
+        alone = alone + lengths.read_s
+        rate = np.minimum(rate, 1 / np.maximum(np.broadcast_to(lengths.read_s, alone.shape), 1e-12)[:, None])
     spread = np.sqrt(steady.interruptions * (1 + prompt_cv2(machine))) * steady.interruption_s
     if machine.speculation is not None:
         spread = np.hypot(spread, steady.by_acceptance_s)

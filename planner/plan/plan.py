@@ -111,6 +111,23 @@ class RoutingRecord(Strict):
     """probability with which the next request may arrive within a prefill"""
 
 
+class KvTierRecord(Strict):
+    """What a tier besides the GPUs' memory adds to what a replica finds."""
+
+    name: str
+    """host or disk"""
+    cache_tokens: float
+    """that it holds for a replica"""
+    cache_gb: float
+    """the same in bytes, of one replica"""
+    residence_s: float
+    """how long a block stays"""
+    read_us_per_token: float
+    """that a token takes to come back"""
+    found_fracs: tuple[float, ...]
+    """share of the prompt tokens that is found here and in no faster tier [workload of the pool]"""
+
+
 class PrefixCacheRecord(Strict):
     """What a replica finds of its prompts in the KV memory that running requests leave."""
 
@@ -123,7 +140,9 @@ class PrefixCacheRecord(Strict):
     spread_over: int
     """replicas of which a request may be sent to any, wherever its prefix is; 1 where the router knows"""
     found_fracs: tuple[float, ...]
-    """share of the prompt tokens that are found [workload of the pool]"""
+    """share of the prompt tokens that are found [workload of the pool], in whatever tier"""
+    tiers: tuple[KvTierRecord, ...] | None = None
+    """besides the GPUs' memory, the fastest first"""
 
 
 class DeploymentRecord(Strict):

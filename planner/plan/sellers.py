@@ -149,7 +149,13 @@ def bill_of(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Aske
 def _request_usd(prices: ApiModel, w: Workload) -> list[float]:
     """Price a request of each length, with the provider's cache, and its batch price where the answer may wait."""
     return [
-        prices.request_usd(b.input_tokens, w.api_cached_tokens(b.input_tokens), b.output_tokens, w.api_wait_h)
+        prices.request_usd(
+            b.input_tokens,
+            w.api_cached_tokens(b.input_tokens),
+            b.output_tokens,
+            w.api_wait_h,
+            w.api_written_tokens(b.input_tokens),
+        )
         for b in w.buckets
     ]
 

@@ -19,6 +19,7 @@ from planner.case.drafts import speculation_of
 from planner.case.support import support_of
 from planner.case.weights import weights_of
 from planner.catalog.engine_support import own_checkpoint
+from planner.performance.kv_tiers import HOST
 from planner.performance.memory import Layout, layout_of, longest_request, weight_bytes
 from planner.performance.speculation import extra_of
 from planner.performance.throughput import ADMITTED, KV_MEMORY
@@ -28,6 +29,8 @@ from planner.plan.speculative_config import drafts_note, speculative_config
 WITHOUT_BF16 = ("turing", "volta")
 """architectures on which 16 bit means FP16"""
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
+OFFLOAD = ("--kv-offloading-backend", "native", "--kv-offloading-size")
+"""of vLLM: the connector that it has itself, and GiB of the box's memory for all GPUs of a replica together"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
 """more requests in flight than the first are rounded up to multiples of the second"""
 PLACE = "YOUR-CHECKPOINT"
@@ -120,10 +123,18 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
         yield from ("--speculative-config", json.dumps(speculative_config(plan, pool, d, settings.sequences)))
     if any(_on_gpus(w) for w in _told(plan, pool)):
         yield "--enable-prefix-caching"
+    if host := host_gib(d):
+        yield from (*OFFLOAD, str(host))
     adapters = adapters_of(plan, pool)
     if adapters:
         yield from ("--enable-lora", "--max-loras", str(len(adapters)), "--lora-modules")
         yield from (f"{name}=adapters/{name}" for name in adapters.values())
+
+
+def host_gib(d: DeploymentRecord) -> int:
+    """Memory of the box in which a replica keeps KV cache; 0: none."""
+    tiers = (d.prefix_cache.tiers or ()) if d.prefix_cache is not None else ()
+    return next((math.floor(1e9 * tier.cache_gb / 2**30) for tier in tiers if tier.name == HOST), 0)
 
 
 def _notes(plan: Plan, pool: PoolPlan, planned: DeploymentPlan, per_instance: int, visible: str) -> Iterator[str]:
@@ -150,6 +161,7 @@ def _notes(plan: Plan, pool: PoolPlan, planned: DeploymentPlan, per_instance: in
             f"planned load, behind {router}, in the KV memory that running requests leave free: about "
             f"{d.prefix_cache.cache_tokens:,.0f} tokens; at lower load they find more"
         )
+    yield from _tier_notes(d)
     if any("template" in kinds_of(w.caching) for w in _told(plan, pool)):
         yield "vLLM finds only prefixes; templates inside prompts need a KV store that finds them anywhere"
     if any("semantic" in kinds_of(w.caching) for w in _told(plan, pool)):
@@ -168,6 +180,18 @@ def _notes(plan: Plan, pool: PoolPlan, planned: DeploymentPlan, per_instance: in
     yield from _refusals(plan, pool, d)
     if None in d.seconds_per_request:
         yield "send it only requests of the lengths it serves in the plan; the others go to the other deployment"
+
+
+def _tier_notes(d: DeploymentRecord) -> Iterator[str]:
+    for tier in (d.prefix_cache.tiers or ()) if d.prefix_cache is not None else ():
+        yield (
+            f"{tier.found_fracs[0]:.1%} of prompt tokens come back from {tier.name} memory: {tier.cache_gb:,.0f} GB a "
+            f"replica, which keeps blocks for about {tier.residence_s:,.0f} s at the highest planned load"
+        )
+        if tier.name == HOST:
+            yield "models with MLA or several kinds of layers may need another backend, or no hybrid KV cache manager"
+        else:
+            yield "this command has no flags for the disk: put it behind host memory with LMCache or another tier"
 
 
 def _refusals(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:

@@ -83,7 +83,7 @@ def _of_api(facts: PlanAccount, s: Served) -> float:
     total = read = 0.0
     for b, bucket in enumerate(s.w.buckets):
         n = facts.a_month(flow[:, b])
-        cached = s.w.api_cached_tokens(bucket.input_tokens)
-        total += n * api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h)
-        read += n * api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h)
+        cached, new = s.w.api_cached_tokens(bucket.input_tokens), s.w.api_written_tokens(bucket.input_tokens)
+        total += n * api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h, new)
+        read += n * api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h, new)
     return read / total if total else 0.0

@@ -214,9 +214,9 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
     sums = {"InputTokens": [0.0, 0.0], "OutputTokens": [0.0, 0.0]}
     for b, bucket in enumerate(s.w.buckets):
         requests = sum(3600 * view.slots[t].hours_per_month * flow[t][b] for t in slots)
-        cached = s.w.api_cached_tokens(bucket.input_tokens)
-        whole = api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h)
-        read = api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h)
+        cached, new = s.w.api_cached_tokens(bucket.input_tokens), s.w.api_written_tokens(bucket.input_tokens)
+        whole = api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h, new)
+        read = api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h, new)
         for kind, tokens, price in (
             ("InputTokens", bucket.input_tokens, read), ("OutputTokens", bucket.output_tokens, whole - read),
         ):  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from planner.case.case import AMENDED, OWNED, Case, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.demand.from_logs import variation_of
@@ -14,6 +16,7 @@ from planner.io.errors import shortened
 from planner.io.formatting import counted, json_text
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
+from planner.logs.sessions import SessionRows
 from planner.reports.document import Document, Lines, TablePart
 from planner.reports.table import PLAIN, Table
 from planner.reports.table import Column as C
@@ -149,6 +152,26 @@ def demand_document(measured: Measured) -> Document:
         bare=True,
         parts=(TablePart(table, untitled=PLAIN),),
         json=lambda: json_text(_measured(measured, table)),
+    )
+
+
+def sessions_document(rows: SessionRows) -> Document:
+    """What a file of sessions tells."""
+    later = np.isfinite(rows.wait_s)
+    columns = (
+        C("sessions", "sessions", "count", get=lambda r: r.sessions),
+        C("requests", "requests", "count", get=lambda r: len(r.thread)),
+        C("prompt_mean_tokens", "prompt", "count", get=lambda r: float(r.prompt.mean())),
+        C("output_mean_tokens", "answer", "count", get=lambda r: float(r.answer.mean())),
+        C("kept_frac", "came before", "percent", get=lambda r: float(r.kept[later].sum() / r.prompt.sum())),
+        C("wait_p50_s", "half wait less than, s", "number", get=lambda r: float(np.median(r.wait_s[later]))),
+    )
+    table = Table("sessions", "sessions", columns, (rows,), rows.assumed)
+    return Document(
+        title="What the sessions say",
+        bare=True,
+        parts=(TablePart(table, untitled=PLAIN),),
+        json=lambda: json_text({c.key: v for c, v in zip(table.columns, next(iter(table.rows)), strict=True)}),
     )
 
 

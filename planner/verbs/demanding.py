@@ -28,7 +28,8 @@ class Demand(Made):
 
     notes: tuple[str, ...]
     """what of the logs was left out, and what else a reader should know"""
-    measured: Measured
+    measured: Measured | None
+    """None of a file of sessions, which does not say when they were"""
 
 
 @stoppable()
@@ -43,21 +44,30 @@ def demand(
     name: str = "requests",
     engine: str = "duckdb",
     work: Path | str | None = None,
+    sessions: bool = False,
 ) -> Demand:
     """A demand file from request logs, traces or metrics: files, folders or patterns.
 
     Formats are known by their columns; `columns` has those of another one, as in {"time": "ts", "prompt": "in"}. `by`
-    makes a workload for each model, route or team. Needs fleetplan[logs].
+    makes a workload for each model, route or team. With `sessions`, prompts that begin with each other's blocks become
+    sessions; a column for them ({"session": "chat_id"}) and files of sessions are read as such. Needs fleetplan[logs].
     """
     from planner.case.demand.from_logs import check_name, demand_text
+    from planner.case.demand.from_sessions import session_file_text
     from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
-    from planner.reports.validation import demand_document
+    from planner.logs.reading.session_files import is_session_file, read_session_file
+    from planner.reports.validation import demand_document, sessions_document
 
     for option, value, known in (("--by", by, SPLITS), ("--time-unit", time_unit, TIME_UNITS)):
         if value is not None and value not in known:
             raise input_error(option, f"expected one of {', '.join(known)}, got {shown(value)}", "")
     name = name.strip() or "requests"
     check_name(name)
+    alone = Path(sources) if isinstance(sources, str | Path) else Path(sources[0]) if len(sources) == 1 else None
+    if alone is not None and is_session_file(alone):
+        rows = read_session_file(alone)
+        document = sessions_document(rows)
+        return Demand(f"demand of {name}", document, session_file_text(rows, name), rows.assumed, None)
     given = ",".join(f"{k}={v}" for k, v in columns.items()) if isinstance(columns, Mapping) else columns
     measured = measure_logs(
         MeasureOptions(
@@ -68,6 +78,7 @@ def demand(
             zone=time_zone,
             holidays=_dates(holidays),
             engine=engine,
+            sessions=sessions,
             work=None if work is None else Path(work),
         )
     )

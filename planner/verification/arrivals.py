@@ -93,7 +93,7 @@ def stream_of(
 
     Where blocks are cached, which they are if the file has a curve of reuse, caches decide what of prefixes they find.
     """
-    cached = w.prefix_reuse is not None if cached is None else cached
+    cached = w.reuses if cached is None else cached
     prefix = np.minimum(w.shared_prefix_tokens, prompt - 1)
     template = np.minimum(w.template_tokens, prompt - 1 - prefix)
     found = prefix * (rng.random(len(times)) < w.prefix_hit_frac) * (not cached)

@@ -74,6 +74,22 @@ def _runs(begin: np.ndarray, count: np.ndarray) -> np.ndarray:
     return places
 
 
+class Store(NamedTuple):
+    """Memory of the box that keeps blocks as well, one row for each replica: all of them idle, as in a cache."""
+
+    table: np.ndarray
+    block: np.ndarray
+    newer: np.ndarray
+    older: np.ndarray
+    oldest: np.ndarray
+    newest: np.ndarray
+    idle: np.ndarray
+    free: np.ndarray
+    frees: np.ndarray
+    read_s: float
+    """for each token that comes back"""
+
+
 class Cache(NamedTuple):
     """One row for each replica. Nodes are places for blocks; idle ones form a list from the oldest to the newest."""
 
@@ -100,10 +116,31 @@ class Cache(NamedTuple):
     """whether the running request pins this block of its prompt [place in ids]"""
     owned: np.ndarray
     """blocks that a running request computed itself and that others may use [request]"""
+    host: Store
+    """without nodes where there is none"""
 
 
-def empty_cache(tokens: int, nodes: int, replicas: int, block_bytes: float) -> Cache:
-    """A cache for blocks of so many tokens, so many of them on each replica."""
+def empty_store(nodes: int, replicas: int, read_s: float) -> Store:
+    """Room for so many blocks on each replica."""
+    places = 1 << int(2 * nodes).bit_length() if nodes else 0
+    return Store(
+        np.full((replicas, places), NOWHERE, dtype=np.int32),
+        np.full((replicas, nodes), ANSWER, dtype=np.int64),
+        np.full((replicas, nodes), NOWHERE, dtype=np.int32),
+        np.full((replicas, nodes), NOWHERE, dtype=np.int32),
+        np.full(replicas, NOWHERE, dtype=np.int32),
+        np.full(replicas, NOWHERE, dtype=np.int32),
+        np.zeros(replicas, dtype=np.int64),
+        np.tile(np.arange(nodes, dtype=np.int32), (replicas, 1)),
+        np.full(replicas, nodes, dtype=np.int64),
+        read_s,
+    )
+
+
+def empty_cache(
+    tokens: int, nodes: int, replicas: int, block_bytes: float, host_nodes: int = 0, read_s: float = 0.0
+) -> Cache:
+    """A cache for blocks of so many tokens, so many of them on each replica and on its part of the box."""
     return Cache(
         NO_BLOCKS.ids, NO_BLOCKS.begin, tokens, block_bytes,
         np.full((replicas, 1 << int(2 * nodes).bit_length()), NOWHERE, dtype=np.int32),
@@ -118,6 +155,7 @@ def empty_cache(tokens: int, nodes: int, replicas: int, block_bytes: float) -> C
         np.full(replicas, nodes, dtype=np.int64),
         np.zeros(0, dtype=np.bool_),
         np.zeros(0, dtype=np.int64),
+        empty_store(host_nodes, replicas, read_s),
     )  # fmt: skip
 
 
@@ -134,13 +172,13 @@ def with_requests(cache: Cache, kept: np.ndarray, more: Blocks) -> Cache:
 
 
 @inlined
-def _home(cache: Cache, block: int) -> int:
+def _home(cache: Cache | Store, block: int) -> int:
     """The place in a table where the search for a block begins."""
     return int(((block * SPREAD) >> DROPPED_BITS) & (cache.table.shape[1] - 1))
 
 
 @compiled
-def _node_of(cache: Cache, r: int, block: int) -> int:
+def _node_of(cache: Cache | Store, r: int, block: int) -> int:
     """The node of a block on a replica; NOWHERE where it is not there."""
     place, last = _home(cache, block), cache.table.shape[1] - 1
     while True:
@@ -151,7 +189,7 @@ def _node_of(cache: Cache, r: int, block: int) -> int:
 
 
 @compiled
-def _note(cache: Cache, r: int, block: int, node: int) -> None:
+def _note(cache: Cache | Store, r: int, block: int, node: int) -> None:
     """Enter a block that is not in the table."""
     place, last = _home(cache, block), cache.table.shape[1] - 1
     while cache.table[r, place] != NOWHERE:
@@ -160,7 +198,7 @@ def _note(cache: Cache, r: int, block: int, node: int) -> None:
 
 
 @compiled
-def _forget(cache: Cache, r: int, block: int) -> None:
+def _forget(cache: Cache | Store, r: int, block: int) -> None:
     """Take a block out of the table, and close the gap: those behind it that are not at home move up."""
     gap, last = _home(cache, block), cache.table.shape[1] - 1
     while cache.block[r, cache.table[r, gap]] != block:
@@ -189,6 +227,35 @@ def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
 
 
 @compiled
+def matched_in_host(cache: Cache, r: int, i: int, prompt: float, n: int) -> int:
+    """Blocks of a prompt that follow its first n and that memory of the box has."""
+    host, begin = cache.host, cache.begin[i]
+    if host.block.shape[1] == 0:
+        return 0
+    most, m = min(cache.begin[i + 1] - begin, int((prompt - 1) // cache.tokens)), n
+    while m < most and _node_of(host, r, cache.ids[begin + m]) != NOWHERE:
+        m += 1
+    return m - n
+
+
+@compiled
+def keep_in_host(cache: Cache, r: int, i: int, tokens: float) -> None:
+    """Copy the blocks of a request to memory of the box, its head used last."""
+    host, begin = cache.host, cache.begin[i]
+    if host.block.shape[1] == 0:
+        return
+    for k in range(min(cache.begin[i + 1], begin + int(tokens // cache.tokens)) - 1, begin - 1, -1):
+        block = cache.ids[k]
+        node = _node_of(host, r, block)
+        if node == NOWHERE:
+            node = _new_node(host, r, block)
+            _note(host, r, block, node)
+        else:
+            _unlink(host, r, node)
+        _link_newest(host, r, node)
+
+
+@compiled
 def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
     """How many of the first n blocks of a prompt are idle so far."""
     idle = 0
@@ -198,7 +265,7 @@ def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
 
 
 @compiled
-def _unlink(cache: Cache, r: int, node: int) -> None:
+def _unlink(cache: Cache | Store, r: int, node: int) -> None:
     older, newer = cache.older[r, node], cache.newer[r, node]
     if older == NOWHERE:
         cache.oldest[r] = newer
@@ -212,7 +279,7 @@ def _unlink(cache: Cache, r: int, node: int) -> None:
 
 
 @compiled
-def _link_newest(cache: Cache, r: int, node: int) -> None:
+def _link_newest(cache: Cache | Store, r: int, node: int) -> None:
     before = cache.newest[r]
     cache.older[r, node], cache.newer[r, node] = before, NOWHERE
     if before == NOWHERE:
@@ -238,7 +305,7 @@ def pin(cache: Cache, r: int, i: int, n: int) -> int:
 
 
 @compiled
-def evict(cache: Cache, r: int, keep: int) -> None:
+def evict(cache: Cache | Store, r: int, keep: int) -> None:
     """Drop idle blocks, the oldest first, until no more than so many are left."""
     while cache.idle[r] > max(0, keep):
         node = cache.oldest[r]
@@ -250,7 +317,7 @@ def evict(cache: Cache, r: int, keep: int) -> None:
 
 
 @compiled
-def _new_node(cache: Cache, r: int, block: int) -> int:
+def _new_node(cache: Cache | Store, r: int, block: int) -> int:
     """A node for a block; NOWHERE where all are in use."""
     if cache.frees[r] == 0:
         evict(cache, r, cache.idle[r] - 1)
@@ -292,10 +359,17 @@ def release(cache: Cache, r: int, i: int, tokens: float) -> int:
     held = 0
     for k in range(begin, end):
         held += cache.holds[k]
+    place = begin + int(tokens // cache.tokens)
     for _ in range(int(tokens // cache.tokens) - held):
-        node = _new_node(cache, r, ANSWER)
+        place -= 1
+        named = ANSWER  # what was computed twice, and answers that nobody asks for
+        if place < end and not cache.holds[place] and _node_of(cache, r, cache.ids[place]) == NOWHERE:
+            named = cache.ids[place]
+        node = _new_node(cache, r, named)
         if node == NOWHERE:
             break
+        if named != ANSWER:
+            _note(cache, r, named, node)
         _link_newest(cache, r, node)
     idle = 0
     for k in range(end - 1, begin - 1, -1):

@@ -19,6 +19,7 @@ from planner.verification.block_cache import (
     empty_cache,
     evict,
     matched,
+    matched_in_host,
     with_requests,
 )
 from planner.verification.compiled import compiled, inlined
@@ -118,6 +119,8 @@ class Simulation:
         block_tokens: int = 0,
         most_blocks: float = MOST_NODES,
         most_replicas: int = 1,
+        host_tokens: float = 0.0,
+        read_s: float = 0.0,
     ) -> None:
         """Blocks of no tokens: nothing is cached. There may be so many replicas where a controller scales them."""
         if budget < times.verified * sequences:
@@ -143,7 +146,8 @@ class Simulation:
             # Of models with windows, running requests may hold more blocks than there is room for idle ones.
             least = min(speed.block, block_tokens * speed.kv_token)
             nodes = int(min(speed.room / least if least else np.inf, most_blocks, MOST_NODES / rows)) + 8
-            self.cache = empty_cache(block_tokens, nodes, rows, speed.block)
+            in_host = int(min(host_tokens / block_tokens, MOST_NODES / rows))
+            self.cache = empty_cache(block_tokens, nodes, rows, speed.block, in_host, read_s)
         self.steps = FEWEST_STEPS
 
     def __len__(self) -> int:
@@ -405,7 +409,8 @@ def _routed(
         if load < least:
             best, least = r, load
     if router == PREFIX_AWARE and cache is not None:
-        return _with_its_prefix(reps, cache, i, prompt, active, turn, least, ranks)
+        most = least + max(CLOSE, int(CLOSE_FRAC * least))
+        return _with_its_prefix(reps, cache, i, prompt, active, turn, most, ranks)
     return best
 
 
@@ -430,13 +435,12 @@ def _emptiest(reps: Replicas, first: int, ranks: int) -> int:
 
 @compiled
 def _with_its_prefix(
-    reps: Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int, ranks: int
+    reps: Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, most_load: int, ranks: int
 ) -> int:
-    """Of the replicas that have hardly more requests than the fewest, the one with most of the prompt's prefix.
+    """Of the replicas that have no more requests than that, the one with most of the prompt's prefix.
 
     Which of its ranks has it is not known to the router, nor does a replica choose the rank by it.
     """
-    most_load = least + max(CLOSE, int(CLOSE_FRAC * least))
     best, best_blocks, best_load = 0, -1, 0
     for k in range(active):
         replica = (turn + k) % active
@@ -445,7 +449,8 @@ def _with_its_prefix(
             continue
         blocks = 0
         for r in range(ranks * replica, ranks * (replica + 1)):
-            blocks = max(blocks, matched(cache, r, i, prompt))
+            here = matched(cache, r, i, prompt)
+            blocks = max(blocks, here + matched_in_host(cache, r, i, prompt, here))
         if blocks > best_blocks or (blocks == best_blocks and load < best_load):
             best, best_blocks, best_load = replica, blocks, load
     return best

@@ -117,12 +117,12 @@ class RequestSource:
 
     def has_blocks_for(self, w: Workload) -> bool:
         """Whether it has hashes of blocks, and the workload's prefixes are cached."""
-        return self.log.blocks is not None and (w.prefix_reuse is not None or w.prefix_hit_frac > 0)
+        return self.log.blocks is not None and (w.reuses or w.prefix_hit_frac > 0)
 
     def stream(self, w: Workload, times: np.ndarray, part: slice, rng: np.random.Generator) -> Stream:
         """Some requests of the log as they came."""
         prompt, output = (x[part].astype(float) for x in (self.log.prompt, self.log.output))
-        cached = w.prefix_reuse is not None or self.has_blocks_for(w)
+        cached = w.reuses or self.has_blocks_for(w)
         return stream_of(w, times[part], prompt, output, bucket_of(w, prompt, output), rng, cached)
 
 

@@ -473,6 +473,11 @@ class _Served:
         resident = sum(_resident_tokens(s, traffic.caches_blocks_of(k)) for k, s in enumerate(members))
         sequences, budget = self.settings.sequences, self.settings.batched_tokens
         self.times = step_times(machine, sequences, budget, longest, resident, correction)
+        # Tiers are served as one, as large as the largest and as slow as what is found on average.
+        tiers = (d.prefix_cache.tiers or ()) if d.prefix_cache is not None else ()
+        found = sum(t.found_fracs[0] for t in tiers)
+        read_us = sum(t.found_fracs[0] * t.read_us_per_token for t in tiers) / found if found else 0.0
+        self.host = max((t.cache_tokens for t in tiers), default=0.0), read_us / 1e6
         self.requests, self.busy_s = np.zeros(HOURS), np.zeros(HOURS)
         self.crowded_out = 0
         self.operator: Operator | None = None
@@ -496,7 +501,7 @@ class _Served:
             )
         self.simulation = engine.Simulation(
             capacity, self.times, self.settings.sequences, self.settings.batched_tokens, self.router,
-            self.options.seed, 2 * HOURS, tokens, most_replicas=most,
+            self.options.seed, 2 * HOURS, tokens, most_replicas=most, host_tokens=self.host[0], read_s=self.host[1],
         )  # fmt: skip
         self.member, self.arrival_s = np.zeros(0, dtype=np.int16), np.zeros(0)
 

@@ -26,7 +26,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.verification.block_cache import Cache, evict, matched, newly_pinned, pin, register, release
+from planner.verification.block_cache import (
+    Cache,
+    evict,
+    keep_in_host,
+    matched,
+    matched_in_host,
+    newly_pinned,
+    pin,
+    register,
+    release,
+)
 from planner.verification.compiled import compiled, inlined
 from planner.verification.step_times import RankTimes
 
@@ -41,7 +51,8 @@ class Requests(NamedTuple):
     prompt: np.ndarray
     """tokens of the prompt"""
     found: np.ndarray
-    """of these, tokens whose KV is cached whatever happens"""
+    """of these, tokens whose KV is cached whatever happens; less than 0: so many that were computed before anything was
+    simulated, which take memory like others"""
     output: np.ndarray
     """tokens of the answer"""
     critical: np.ndarray
@@ -300,6 +311,7 @@ def _leave(reps: Replicas, speed: Speed, each: Each, cache: Cache | None, r: int
     if cache is not None:
         reps.used[r] += cache.owned[i] * cache.tokens * speed.kv_token
         reps.used[r] -= release(cache, r, i, tokens) * speed.block
+        keep_in_host(cache, r, i, tokens)
     reps.inside[r] -= 1
     each.kv[i] = 0.0
 
@@ -369,7 +381,7 @@ def begin_step(
         preempted = True
     left = speed.budget - speed.verified * reps.decoding[r]
     used = reps.used[r] + reps.decoding[r] * grown
-    pairs, chunks, begun = 0.0, 0.0, 0
+    pairs, chunks, begun, back_s = 0.0, 0.0, 0, 0.0
     k = 0
     while k < reps.prefills[r]:
         i = reps.prefilling[r, k]
@@ -394,15 +406,18 @@ def begin_step(
         k += 1
     while reps.waiting[r] > 0 and left > 0 and reps.inside[r] < speed.sequences and not preempted:
         i = reps.head[r]
-        found, pinned, shared = requests.found[i], 0, 0.0
+        found, pinned, shared, loaded, read = requests.found[i], 0, 0.0, 0.0, 0.0
         if cache is not None:
             pinned = matched(cache, r, i, requests.prompt[i])
-            found = max(found, pinned * cache.tokens)
+            loaded = float(matched_in_host(cache, r, i, requests.prompt[i], pinned) * cache.tokens)
+            read = loaded
+            loaded = max(loaded, -found - pinned * cache.tokens)  # what was there before
+            found = max(found, pinned * cache.tokens + loaded)
             shared = newly_pinned(cache, r, i, pinned) * speed.block
         need = requests.prompt[i] - found + int(each.generated[i] * speed.gain)
         chunk = min(need, left)
         windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.kept)
-        if used + need * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
+        if used + (need + loaded) * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
             break  # were its first chunk enough, two long prompts would preempt each other again and again
         if cache is not None:
             shared = pin(cache, r, i, pinned) * speed.block
@@ -418,7 +433,9 @@ def begin_step(
         reps.admitted[r, reps.admissions[r]] = i
         reps.admissions[r] += 1
         reps.inside[r] += 1
-        each.kv[i] = windowed + 1e-9
+        each.kv[i] = windowed + loaded * speed.kv_token + 1e-9
+        if cache is not None:
+            back_s += read * cache.host.read_s
         reps.used[r] += each.kv[i]
         used += each.kv[i] + chunk * speed.kv_token
         p = reps.prefills[r]
@@ -438,7 +455,7 @@ def begin_step(
         reps.end[r], reps.idle[r] = np.inf, True
         return
     reps.idle[r] = False
-    took = _step_s(speed, reps.decoding[r], reps.context[r], chunks, pairs, begun)
+    took = _step_s(speed, reps.decoding[r], reps.context[r], chunks, pairs, begun) + back_s
     reps.end[r] = now + took
     hour = min(int(now / 3600), len(outcome.busy_s) - 1)
     outcome.busy_s[hour] += took

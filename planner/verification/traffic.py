@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.performance.sessions import Sessions, ages_of
 from planner.plan.account import PlanAccount, Served
 from planner.plan.plan import PoolPlan
 from planner.verification.arrivals import HOURS, MINUTES, Stream, drawn_lengths, drawn_minutes
 from planner.verification.block_cache import Blocks
 from planner.verification.prefixes import PromptBlocks, block_tokens, longest_gap_s, tuned_scale
 from planner.verification.request_logs import LoggedBlocks, RequestSource
+from planner.verification.session_turns import AsPlanned, SessionTurns, longest_wait_s, tokens_of_blocks
 
 ON_API, ON_GPUS, PLANNED_SHED, TURNED_AWAY = -1, 0, -2, -3
 """where a request goes: an API, deployment number 0 and up, or nowhere: shed, or longer than is let in"""
@@ -69,13 +71,16 @@ class Traffic:
         most = float(self.requests.max()) * max(1 / PART_REQUESTS, self._mean_blocks() / PART_BLOCKS)
         self.parts = next((n for n in PARTS if n >= most), PARTS[-1])
         """of every hour"""
-        self.blocks: dict[int, PromptBlocks | LoggedBlocks] = {}
+        self.blocks: dict[int, PromptBlocks | LoggedBlocks | SessionTurns] = {}
         """of members for which caches decide what is found, as far as they have been asked for"""
 
     def begin(self) -> None:
         """Nothing has been asked for before."""
         for k in range(len(self.members)):
-            if k in self.scales:
+            sessions = self._drawn_sessions(k)
+            if sessions is not None:
+                self.blocks[k] = SessionTurns(sessions, self.block_tokens, self._as_planned(k, sessions))
+            elif k in self.scales:
                 self.blocks[k] = PromptBlocks(self.members[k].seen, self.block_tokens, self.scales[k])
             elif self.caches_blocks_of(k):
                 self.blocks[k] = LoggedBlocks()
@@ -87,12 +92,28 @@ class Traffic:
     @property
     def remembered_min(self) -> float:
         """Minutes after which prompts come back at most."""
-        return max((longest_gap_s(self.members[k].seen) for k in self.scales), default=0.0) / 60
+        waits = [longest_wait_s(x) for k in range(len(self.members)) if (x := self._drawn_sessions(k)) is not None]
+        return max([*(longest_gap_s(self.members[k].seen) for k in self.scales), *waits], default=0.0) / 60
+
+    def _drawn_sessions(self, k: int) -> Sessions | None:
+        """The sessions of a member whose turns are drawn."""
+        return None if self._is_logged(k) else self.members[k].seen.sessions
+
+    def _as_planned(self, k: int, sessions: Sessions) -> AsPlanned:
+        """How long an answer takes about, and what its session finds."""
+        deployments = self.view.plan.pool_of(self.members[k].w.name).deployments
+        if not deployments or (cache := deployments[0].deployment.prefix_cache) is None:
+            return AsPlanned(0.0, 0.0, 0.0, 0.0)
+        d, ages = deployments[0].deployment, ages_of(sessions, 1)
+        kept_s = max([cache.residence_s, *(tier.residence_s for tier in cache.tiers or ())])
+        possible = max(1e-12, ages.found_frac(kept_s) - ages.always)
+        found = min(1.0, max(0.0, (cache.found_fracs[0] - ages.always) / possible))
+        return AsPlanned((d.ttft_ms or 0.0) / 2e3, d.tpot_ms / 1e3, kept_s, found)
 
     def caches_blocks_of(self, k: int) -> bool:
         """Whether caches decide what prompts of a member find."""
         logged = self.log is not None and self._is_logged(k) and self.log.has_blocks_for(self.members[k].seen)
-        return logged or k in self.scales
+        return logged or k in self.scales or self._drawn_sessions(k) is not None
 
     @property
     def caches_blocks(self) -> bool:
@@ -150,6 +171,8 @@ class Traffic:
         peak_rps = max((float(r.max()) for r in self.rates), default=0.0)
         if self.log is not None and logged:
             self.block_tokens = self.log.block_tokens or 0
+        elif any(s.seen.sessions is not None for s in self.members):
+            self.block_tokens = max(tokens_of_blocks(s.seen.sessions) for s in self.members if s.seen.sessions)
         elif reusing:
             self.block_tokens = block_tokens(reusing, peak_rps)
         for k, s in enumerate(self.members):
@@ -218,6 +241,10 @@ class Traffic:
             return one
         if isinstance(blocks, PromptBlocks):
             return replace(one, blocks=blocks.draw(one.let_in_s, one.stream.prompt, rng))
+        if isinstance(blocks, SessionTurns):
+            drawn = blocks.draw(one.let_in_s, rng)
+            stream = replace(one.stream, prompt=drawn.prompt, output=drawn.output, found=-drawn.there)
+            return replace(one, stream=stream, blocks=drawn.blocks)
         assert self.log is not None and self.log.log.blocks is not None
         return replace(one, blocks=blocks.numbered(self.log.log.blocks[one.row], one.stream.prompt))
 

@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from planner.case.demand.from_sessions import session_lines
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, DEFAULT_INPUT, DEFAULT_VARIATION
 from planner.case.demand.usage import side_text, spread_of
 from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
@@ -19,6 +20,7 @@ from planner.io.formatting import counted
 from planner.logs.lengths import LengthBucket, Lengths, Marginals
 from planner.logs.measure import Measured, Workload, hour_notes
 from planner.logs.reuse import BLOCK_TOKENS, ReuseCurve
+from planner.logs.sessions import fitted
 from planner.logs.statistics import WITHIN_HOUR_VARIATION
 from planner.performance.length_spread import slices
 
@@ -235,10 +237,16 @@ def _workload(w: Workload, title: str, measured: Measured, used: Used) -> list[s
     variation = variation_of(w)
     lines.append(f"      variation: {100 * variation.share:.1f}%   # {variation.basis}")
     lines.append(f"      burstiness: {_burstiness(w)}")
-    lines += ["    tokens:", *token_lines(t.lengths)]
+    sessions = measured.sessions if len(measured.workloads) == 1 else None
+    if sessions is None:
+        lines += ["    tokens:", *token_lines(t.lengths)]
+    else:
+        lines += session_lines(sessions, fitted(sessions))
     lines.append(
         f"    # slo: {{ttft_p95: 2s, tpot_p95: 50ms}}   # {DECIDE}: what you promised your users; assumed if left out"
     )
+    if sessions is not None:
+        return lines
     lines += caching_lines(w, measured.reuse if len(measured.workloads) == 1 else None)
     if title == "batch":
         lines.append(f"    # deadline: 24h   # {DECIDE}: batch work that may wait")

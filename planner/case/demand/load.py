@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from planner.case.case import Case, Origin, Workload
+from planner.case.case import Case, KvDisk, Origin, Workload
 from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check_price_steps, offers_at
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
@@ -19,6 +19,7 @@ from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
+from planner.case.kv_tiers import USABLE_HOST_FRAC, with_host_memory
 from planner.case.owned import with_owned_offers
 from planner.catalog import apis as api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
@@ -26,13 +27,14 @@ from planner.catalog.names import unknown_model
 from planner.catalog.profile import Profile
 from planner.catalog.scarcity import by_the_hour
 from planner.catalog.sellers import SAME_MODEL, counted_sellers_of
-from planner.io.errors import InputError, close_match, did_you_mean, shown
+from planner.io.errors import InputError, close_match, did_you_mean, listed, shown
 from planner.io.errors import Path as Keys
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
 from planner.io.units import is_time_zone
 from planner.io.validation import validate
 from planner.performance.calibration.profiles import read_profiles
+from planner.performance.kv_tiers import DISK, HOST
 
 DEFAULT_PROVIDERS = ("aws",)
 HOME_REGIONS = {"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1", "oci": "us-ashburn-1"}
@@ -140,6 +142,7 @@ class _Loader:
             return WorkloadReader(around, self.files, notes, names, zone).workload(w, k)
 
         check_price_steps(spec, offers, self.notes)
+        offers, kv_disk = self._with_host_memory(spec, offers), self._disk(spec)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         on_menu = {g: catalog.gpus[g] for g in gpus_used}
         menu = (on_menu, offers, catalog.offers)
@@ -161,7 +164,7 @@ class _Loader:
             efficiency={g: catalog.efficiency_of(g) for g in gpus_used},
             engine_name=engine,
             engine=_admitting(catalog.engines[engine], spec.menu.max_requests_in_flight),
-            apis=apis,
+            apis=api_prices.with_cache_writes(apis) if any(w.sessions for w in workloads) else apis,
             menu_apis=menu_apis,
             same_model_apis=same_model or None,
             baseline=baseline,
@@ -170,6 +173,7 @@ class _Loader:
             profiles=self._profiles(spec, catalog),
             limits=limits,
             cache_costs=cache_costs,
+            kv_disk=kv_disk,
             tenancy=tenancy,
             start=start,
             autoscaler=None if spec.policy.autoscaler is None else spec.policy.autoscaler.controller(),
@@ -179,6 +183,32 @@ class _Loader:
             **future,
         )
         return case, scenarios
+
+    def _with_host_memory(self, spec: DemandFile, offers: dict[str, Offer]) -> dict[str, Offer]:
+        """Boxes with their memory, where some workload may keep KV cache in it."""
+        if not any(HOST in w.caching.kv_tiers for w in spec.workloads):
+            return offers
+        known = {key: with_host_memory(offer) for key, offer in offers.items()}
+        missing = sorted(key for key, offer in known.items() if offer.host_memory_gib is None)
+        if missing:
+            why = "no source has the memory of these boxes, so that they keep no KV cache in it: give host_memory_gib"
+            self.notes.assume("host memory", listed(missing, "and"), why)
+        share = f"{USABLE_HOST_FRAC:.0%} of the memory of a box"
+        self.notes.assume("host memory for KV cache", share, "the rest is for engines, page cache and the system")
+        return known
+
+    def _disk(self, spec: DemandFile) -> KvDisk | None:
+        disk = spec.policy.kv_disk
+        if disk is None:
+            for k, w in enumerate(spec.workloads):
+                if DISK in w.caching.kv_tiers:
+                    message, remedy = (
+                        "needs the size and speed of the disk",
+                        "Write policy: {kv_disk: {size: 3TB, read_gb_per_s: 10}}",
+                    )
+                    self.notes.complain(("workloads", k, "caching", "kv_tiers"), message, remedy)
+            return None
+        return KvDisk(gb=disk.size, read_gb_per_s=disk.read_gb_per_s)
 
     # -- what the user did not say ------------------------------------------------------------------------
 

@@ -10,12 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from planner.case.case import CACHE_KINDS, Bucket, LatencyTarget, ModelChoice, PrefixReuse, ReusePoint, Workload
+from planner.case.case import (
+    API_KEEPS_S,
+    CACHE_KINDS,
+    KV_TIERS,
+    Bucket,
+    LatencyTarget,
+    ModelChoice,
+    PrefixReuse,
+    ReusePoint,
+    Workload,
+)
+from planner.case.demand.load_sessions import check_sessions, session_lengths, sessions_of, turns_of
 from planner.case.demand.load_speculation import drafts_of
 from planner.case.demand.notes import Notes
 from planner.case.demand.schema import MenuSpec
+from planner.case.demand.spread_schema import Spread
 from planner.case.demand.usage import Hours, LoggedHours, by_hour, spread_of, usage_hours
-from planner.case.demand.workload_schema import Caching, Shed, Spread, WorkloadSpec
+from planner.case.demand.workload_schema import Caching, Shed, WorkloadSpec
 from planner.case.length_buckets import Lengths, buckets_from, given_lengths, must_hold, spread_lengths
 from planner.catalog.entries import BATCH, CHAT, DEFAULT_BENCHMARK, ApiModel, Catalog, Offer, find, traffic_kinds
 from planner.catalog.names import unknown_model
@@ -24,11 +36,9 @@ from planner.io.named_files import NamedFiles
 from planner.logs.lengths import Marginals
 from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
+from planner.performance.sessions import Sessions
 
 LONGEST_WAIT_H = 24.0
-API_KEEPS_S = 300.0
-"""for which providers keep a prompt that is not used: Anthropic 5 minutes, OpenAI 5 to 10 (their pages on prompt
-caching, 2026-11)"""
 PENALTY_FACTORS = {"low": 3, "normal": 10, "high": 30}
 """penalty of a request that is shed, as a multiple of its price at the baseline"""
 HOURS_PER_WEEK = 168
@@ -72,7 +82,7 @@ def levers_of(
     """The fields of a case's workload that say what may be done with it; `mean_rps` is its mean rate over a week."""
     _check_residency(w, ("workloads", k), around, notes)
     menu, caching = around.menu, w.caching
-    if caching.prefix_hit_rate and caching.prefix_reuse is None:
+    if caching.prefix_hit_rate and caching.prefix_reuse is None and w.sessions is None:
         why = "the hit rate is assumed not to depend on the replicas' memory or on the router; with a curve it does"
         notes.assume(f"workloads.{w.name}.caching.prefix_reuse", "none", why)
     deadline_h = None if w.deadline is None else w.deadline / 3600
@@ -84,7 +94,7 @@ def levers_of(
         "template_tokens": float(caching.template_tokens),
         "template_hit_frac": caching.template_hit_rate,
         "semantic_hit_frac": caching.semantic_hit_rate,
-        "caching": caching_options(caching, menu.caching),
+        "caching": caching_options(caching, menu.caching, w.sessions is not None),
         "sharing": w.tenancy == "shared" and "shared" in menu.tenancy,
         "adapter_gb": w.adapter.size if w.adapter else None,
         "deadline_h": _wait_h(w, deadline_h, notes) if menu.defer else None,
@@ -98,15 +108,17 @@ def levers_of(
     }
 
 
-def caching_options(caching: Caching, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
+def caching_options(caching: Caching, allowed: tuple[str, ...] | None, sessions: bool = False) -> tuple[str, ...]:
     """No cache, and every combination of the kinds that the workload describes and the menu allows."""
     rates = {
-        "prefix": caching.prefix_hit_rate or (caching.prefix_reuse is not None),
+        "prefix": caching.prefix_hit_rate or (caching.prefix_reuse is not None) or sessions,
         "template": caching.template_hit_rate,
         "semantic": caching.semantic_hit_rate,
     }
-    kinds = [kind for kind in CACHE_KINDS if rates[kind] and (allowed is None or kind in allowed)]
-    return ("none", *("+".join(c) for n in range(1, len(kinds) + 1) for c in combinations(kinds, n)))
+    rates |= dict.fromkeys(caching.kv_tiers, True)
+    kinds = [kind for kind in CACHE_KINDS if rates.get(kind) and (allowed is None or kind in allowed)]
+    several = (c for n in range(1, len(kinds) + 1) for c in combinations(kinds, n))
+    return ("none", *("+".join(c) for c in several if "prefix" in c or not set(c) & set(KV_TIERS)))
 
 
 def _reuse(caching: Caching, name: str, buckets: tuple[Bucket, ...], mean_rps: float, notes: Notes) -> PrefixReuse:
@@ -205,7 +217,11 @@ class WorkloadReader:
                 self.notes.unknown((*path, "models", m), "model", choice.name, known, unknown_model(choice.name, known))
             else:
                 models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
-        hours = self._hours(w, path, key)
+        sessions = None if w.sessions is None else sessions_of(w.sessions, float(w.caching.shared_prefix_tokens))
+        if sessions is not None and models:
+            contexts = [self.around.catalog.models[m.model].max_context_tokens for m in models]
+            check_sessions(w, sessions, path, contexts, self.notes)
+        hours = self._hours(w, path, key, sessions)
         if w.quality is None:
             self.notes.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
         if w.spot is None:
@@ -223,7 +239,7 @@ class WorkloadReader:
                 else "day to day from the hours given, 12% within the hour (ServeGen traces)"
             )
             self.notes.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
-        lengths = self._admitted(w, path, key, self._lengths(w, key, hours.lengths), models)
+        lengths = self._admitted(w, path, key, self._lengths(w, key, hours.lengths, sessions), models)
         buckets, limit = lengths.buckets, lengths.length_limit
         admitted = 1 - (limit.refused_frac if limit else 0.0)
         kind = self._kind(w, buckets, key)
@@ -247,6 +263,7 @@ class WorkloadReader:
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
             unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
+            sessions=sessions,
             drafts=drafts_of(w, models, self.around.menu, self.around.catalog, self.notes),
             **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.notes),
         )
@@ -255,6 +272,11 @@ class WorkloadReader:
         """As given, or guessed; code completion looks like chat by its lengths, so it is never guessed."""
         if w.kind is not None:
             return w.kind
+        if w.sessions is not None:
+            self.notes.assume(
+                f"{key}.kind", "agent", "it has sessions; it sets what is not given, write 'kind' to change"
+            )
+            return "agent"
         prompt = sum(b.share_frac * b.input_tokens for b in buckets)
         answer = sum(b.share_frac * b.output_tokens for b in buckets)
         if w.deadline is not None:
@@ -297,7 +319,7 @@ class WorkloadReader:
         self.notes.assume(key, f"{usual.burstiness:g}", why)
         return usual.burstiness
 
-    def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:
+    def _hours(self, w: WorkloadSpec, path: Path, key: str, sessions: Sessions | None) -> Hours:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
         f = w.forecast
         if f.csv is not None:
@@ -313,7 +335,11 @@ class WorkloadReader:
         shape = self.around.catalog.shapes[name]
         weekday, weekend = np.array(shape.weekday), np.array(shape.weekend)
         per_day = (5 * weekday.sum() + 2 * weekend.sum()) / 7
-        scale = (f.requests_per_day or 0.0) / per_day / 3600
+        requests = f.requests_per_day or 0.0
+        if f.sessions_per_day is not None and sessions is not None:
+            requests = f.sessions_per_day * turns_of(sessions)
+            self.notes.assume(f"{key}.forecast.requests_per_day", f"{requests:,.0f}", "sessions times their turns")
+        scale = requests / per_day / 3600
         return Hours(tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()))
 
     def _from_csv(self, csv: str, columns: dict[str, str], workload: str, path: Path, key: str) -> Hours:
@@ -352,8 +378,10 @@ class WorkloadReader:
             self.notes.assume(f"{key}.tokens.longest", f"{limit.tokens:,} tokens", why)
         return lengths
 
-    def _lengths(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> Lengths:
+    def _lengths(self, w: WorkloadSpec, key: str, logged: Marginals | None, sessions: Sessions | None) -> Lengths:
         """Buckets of all that arrive, and the distributions that they were cut from."""
+        if sessions is not None:
+            return Lengths(session_lengths(sessions))
         self._note_unused_tokens(w, key, logged)
         if w.tokens.buckets is not None:
             specs = (b for b in w.tokens.buckets if b.share > 0)

@@ -39,6 +39,7 @@ from planner.io.units import (
     PositiveCount,
     PositiveWhole,
     PriceChange,
+    SizeGb,
     Usd,
     UsdBare,
     UsdPerHour,
@@ -53,7 +54,7 @@ MOST_CEILING = 10.0
 WITHOUT_START, STARTS = "needs 'starts', the first day of the plan", "Add starts: 2027-01-01 at the top of the file"
 
 PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront"]
-CacheKind = Literal["prefix", "template", "semantic"]
+CacheKind = Literal["prefix", "template", "semantic", "host", "disk"]
 TenancyName = Literal["dedicated", "shared"]
 
 
@@ -96,7 +97,7 @@ class MenuSpec(Strict):
     max_deployments: PositiveWhole = 2
     """The most deployments that may serve one workload together, each for the lengths it serves best."""
     caching: tuple[CacheKind, ...] | None = None
-    """Caches that may be used: prefix, template and semantic. By default all; [] for none."""
+    """Caches that may be used: prefix, template, semantic, and the tiers host and disk. By default all; [] for none."""
     tenancy: tuple[TenancyName, ...] = Field(default=("dedicated", "shared"), min_length=1)
     """Whether workloads that allow it may share replicas: [dedicated] switches sharing off."""
     defer: bool = Field(default=True, examples=[False])
@@ -382,6 +383,15 @@ class AutoscalerSpec(Strict):
         return controllers()[self.kind].model_copy(update={k: v for k, v in given.items() if v is not None})
 
 
+class KvDiskSpec(Strict):
+    """Local disks of every box, as far as they may keep KV cache."""
+
+    size: SizeGb
+    """Room for it on each box, such as 3TB."""
+    read_gb_per_s: PositiveCount
+    """How fast it is read back, for all GPUs of a box together."""
+
+
 class PolicySpec(Strict):
     """Limits and costs of running it."""
 
@@ -415,6 +425,8 @@ class PolicySpec(Strict):
     """Whether APIs may serve a model of a lower tier than a workload lists first; forbidden by default."""
     engineers: Engineers | None = None
     """The team that self-hosting needs; it costs nothing if everything is bought from an API."""
+    kv_disk: KvDiskSpec | None = None
+    """The disks of your boxes, for workloads with `kv_tiers: [host, disk]`: {size: 3TB, read_gb_per_s: 10}."""
     startup: StartupSpec | None = Field(default=None, examples=["5min"])
     """Time from ordering an instance to a machine that can load a model, which is paid for; or the parts of a start."""
     autoscaler: AutoscalerSpec | None = Field(default=None, examples=["keda"])

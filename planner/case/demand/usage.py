@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY, MOST_TAIL
+from planner.case.demand.spread_schema import MOST_TAIL
+from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY
 from planner.io.errors import input_error, listed, shown
 from planner.io.formatting import counted
 from planner.io.units import UTC

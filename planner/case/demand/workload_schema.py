@@ -14,6 +14,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from planner.case.demand.future_schema import StepSpec
+from planner.case.demand.session_schema import SessionsSpec
+from planner.case.demand.spread_schema import MOST_TOKENS, Spread
 from planner.catalog.drafts import Domain
 from planner.io.errors import shown
 from planner.io.formatting import counted
@@ -32,12 +34,9 @@ from planner.io.units import (
 )
 from planner.io.validation import FieldProblem, Strict
 from planner.logs.reading.presets import FIELDS
-from planner.performance.length_spread import LengthSpread, least_mean
 from planner.performance.speculation import MOST_DRAFTS
 
-MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
-MOST_TAIL = 10.0
-"""times p95 that a mean may be: beyond that, a few requests are nearly all of the tokens"""
+MOST_REQUESTS_PER_DAY = 1e10
 MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
 MOST_PREFIXES, MOST_ADAPTER_GB, MOST_CACHE_TOKENS = 10**6, 1000.0, 10**12
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
@@ -74,6 +73,8 @@ class Forecast(Strict):
 
     requests_per_day: PositiveCount | None = None
     """Requests per day in its first month, as a mean over the week. Give this or `hourly`."""
+    sessions_per_day: PositiveCount | None = None
+    """Sessions per day in its first month, of a workload with `sessions`; its requests follow from their turns."""
     shape: str | None = None
     """Daily shape of the rate: flat, business-hours or consumer."""
     hourly: tuple[Count, ...] | None = None
@@ -94,7 +95,8 @@ class Forecast(Strict):
 
     @model_validator(mode="after")
     def _one_way(self) -> Forecast:
-        given = [name for name in ("requests_per_day", "hourly", "csv") if getattr(self, name) is not None]
+        ways = ("requests_per_day", "sessions_per_day", "hourly", "csv")
+        given = [name for name in ways if getattr(self, name) is not None]
         if len(given) != 1:
             named = f", got {' and '.join(given)}" if given else ""
             message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{named}"
@@ -127,43 +129,6 @@ class Forecast(Strict):
                 limit = f"{most:g}" if name == "burstiness" else f"{most:.0%}"
                 raise FieldProblem((name,), f"is above {limit}", "Check the number")
         return self
-
-
-class Spread(Strict):
-    """Lengths given by two percentiles (a log-normal is fitted to them), or one number for all requests."""
-
-    p50: PositiveCount
-    p95: PositiveCount
-    mean: PositiveCount | None = None
-    """The mean, if you know it: a log-normal overstates the mean of many prompts."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_number(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | list | None) else {"p50": value, "p95": value}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [TypeAdapter(PositiveCount).json_schema(), handler(core_schema)]}
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Spread:
-        if self.p95 < self.p50:
-            raise FieldProblem(("p95",), "is below p50", "Write the larger number at p95")
-        if self.p95 > MOST_TOKENS:
-            raise FieldProblem(("p95",), "is above 100 million tokens", "Check the number and its suffix")
-        if self.p95 > 200 * self.p50:
-            raise FieldProblem(("p95",), "is over 200 times p50", "Split such a workload into two")
-        if self.mean is not None:
-            self._mean_is_possible(self.mean)
-        return self
-
-    def _mean_is_possible(self, mean: float) -> None:
-        spread = LengthSpread(p50=self.p50, p95=self.p95)
-        least, most = (self.p50, self.p50) if self.p95 == self.p50 else (least_mean(spread), MOST_TAIL * self.p95)
-        if not least * (1 - 1e-9) <= mean <= most * (1 + 1e-9):
-            message = f"is not between {least:,.0f} and {most:,.0f}, which p50 and p95 allow"
-            raise FieldProblem(("mean",), message, "Check the three numbers, or leave the mean out")
 
 
 class BucketSpec(Strict):
@@ -307,6 +272,9 @@ class Caching(Strict):
     """Share of requests that find these parts in the cache."""
     semantic_hit_rate: Fraction = 0.0
     """Share of requests so similar to an earlier one that its answer can be reused."""
+    kv_tiers: tuple[Literal["host", "disk"], ...] = Field(default=(), max_length=2)
+    """Where the KV cache of waiting sessions may be kept besides GPU memory: host (memory of the box) and disk (its
+    local disks). The optimizer decides whether they are used."""
 
     @model_validator(mode="after")
     def _both(self) -> Caching:
@@ -320,6 +288,8 @@ class Caching(Strict):
             raise FieldProblem(("prefixes",), "has no effect without 'shared_prefix_tokens'", "Give how long they are")
         if self.prefixes > MOST_PREFIXES:
             raise FieldProblem(("prefixes",), "is above a million", "Check the number")
+        if len(set(self.kv_tiers)) < len(self.kv_tiers):
+            raise FieldProblem(("kv_tiers",), "names a tier twice", "Write [host] or [host, disk]")
         if self.semantic_hit_rate >= 1:
             raise FieldProblem(("semantic_hit_rate",), "would leave no request to serve", "Write a share below 100%")
         return self
@@ -408,6 +378,8 @@ class WorkloadSpec(Strict):
     slo: Slo = Slo()
     quality: Quality | None = None
     caching: Caching = Caching()
+    sessions: SessionsSpec | None = None
+    """Sessions of agents or chats, turn by turn: requests, their lengths and what caches find follow from them."""
     spot: Spot | None = None
     speculation: SpeculationSpec | None = None
     """How many drafts of its tokens are accepted, where the menu has speculation."""
@@ -434,6 +406,28 @@ class WorkloadSpec(Strict):
     """The month of its retirement, the last in which it is served."""
     steps: tuple[StepSpec, ...] = Field(default=(), max_length=100)
     """Lasting changes of its rate: [{from: 2027-04-01, times: 1.5}]."""
+
+    @model_validator(mode="after")
+    def _of_sessions(self) -> WorkloadSpec:
+        if self.caching.kv_tiers and self.sessions is None and self.caching.prefix_reuse is None:
+            message = "has no effect without 'sessions' or 'prefix_reuse', which say after how long prompts come back"
+            raise FieldProblem(("caching", "kv_tiers"), message, "Describe the workload's sessions, or remove it")
+        if self.sessions is None:
+            if self.forecast.sessions_per_day is not None:
+                message = "has no effect without 'sessions'"
+                raise FieldProblem(("forecast", "sessions_per_day"), message, "Write requests_per_day")
+            return self
+        follows = "follows from 'sessions'"
+        for name in self.tokens.model_fields_set:
+            raise FieldProblem(("tokens", name), follows, "Remove it")
+        for name in ("prefix_reuse", "template_tokens", "semantic_hit_rate", "prefixes"):
+            if name in self.caching.model_fields_set:
+                raise FieldProblem(("caching", name), "cannot be combined with 'sessions'", "Remove one of the two")
+        if self.tenancy == "shared":
+            raise FieldProblem(("tenancy",), "cannot be shared by sessions", "Remove it: they need their own replicas")
+        if self.deadline is not None:
+            raise FieldProblem(("deadline",), "cannot be combined with 'sessions'", "Remove one of the two")
+        return self
 
     @property
     def dates(self) -> tuple[str, ...]:

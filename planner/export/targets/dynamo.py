@@ -28,7 +28,12 @@ IN_PLACE = {
     "nvidia.com/deployment-rolling-update-max-unavailable": "1",
 }
 """how workers are replaced: the plan buys no GPUs beside them"""
-ROUTERS = {"least-requests": "least-loaded", "prefix-aware": "kv", "round-robin": "round-robin", "random": "random"}
+ROUTERS = {
+    "least-requests": "least-loaded",
+    "prefix-aware": "kv",
+    "round-robin": "round-robin",
+    "random": "random",
+}
 """what the frontend calls the ways to route (its --router-mode, ai-dynamo/dynamo@028cab44)"""
 ADAPTERS_AT = "/home/vllm/adapters"
 OF_THE_SERVER = "--lora-modules"

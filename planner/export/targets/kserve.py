@@ -105,7 +105,7 @@ def export(fleet: HostedFleet) -> Export:
 
 
 def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
-    arguments = [*h.arguments[1:], "--shutdown-timeout", str(drain_s(h, part))]
+    arguments = [*h.arguments_without_offload[1:], "--shutdown-timeout", str(drain_s(h, part))]
     container = {
         "name": "main",
         "image": h.image,
@@ -132,6 +132,7 @@ def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
             "labels": own_labels(part),
             **_replicas(fleet, h, part),
             "rolloutStrategy": {"maxSurge": 0, "maxUnavailable": 1},
+            **({"kvCacheOffloading": {"cpu": f"{h.host_gib}Gi", "evictionPolicy": "lru"}} if h.host_gib else {}),
             "router": {"route": {}, "gateway": {}, "scheduler": {}},
             "template": {
                 "terminationGracePeriodSeconds": grace_s(h, part),

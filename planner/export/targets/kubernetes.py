@@ -237,7 +237,7 @@ def resources(h: Hosted) -> dict[str, Any]:
     """Of a replica."""
     gpus = {gpu_resource(h): str(h.gpus)}
     return {
-        "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus}Gi", **gpus},
+        "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus + h.host_gib}Gi", **gpus},
         "limits": gpus,
     }
 

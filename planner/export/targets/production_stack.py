@@ -149,12 +149,13 @@ def _model(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
         "modelURL": h.arguments[0],
         "replicaCount": peak(part.hours),
         "requestCPU": CPUS_PER_GPU * h.gpus,
-        "requestMemory": f"{GIB_PER_GPU * h.gpus}Gi",
+        "requestMemory": f"{GIB_PER_GPU * h.gpus + h.host_gib}Gi",
         "requestGPU": h.gpus,
         **({"requestGPUType": "amd.com/gpu"} if h.is_amd else {}),
         "shmSize": f"{2 * h.gpus}Gi",
         "hf_token": {"secretName": HUGGING_FACE[0], "secretKey": HUGGING_FACE[1]},
         "vllmConfig": _engine(h),
+        **({"lmcacheConfig": _offloading(h)} if h.host_gib else {}),
         "nodeSelectorTerms": [{"matchExpressions": [*wanted, *term["matchExpressions"]]} for term in spot],
         "tolerations": place["tolerations"],
         **(
@@ -174,11 +175,16 @@ def repository_and_tag(image: str) -> tuple[str, str]:
     return (repository, tag) if colon and "/" not in tag else (image, "latest")
 
 
+def _offloading(h: Hosted) -> dict[str, Any]:
+    """LMCache's buffer is one for each GPU."""
+    return {"enabled": True, "cpuOffloadingBufferSize": str(h.host_gib // h.gpus)}
+
+
 def _engine(h: Hosted) -> dict[str, Any]:
     """Values where the chart has them, and arguments for the rest."""
     known: dict[str, Any] = {"enablePrefixCaching": True}  # as vLLM does by itself
     rest: list[str] = []
-    for name, value in _pairs(h.arguments[1:]):
+    for name, value in _pairs(h.arguments_without_offload[1:]):
         if name in KNOWN and value is not None:
             known[KNOWN[name]] = value if name in ("--dtype",) else float(value) if "." in value else int(value)
         elif name != "--enable-prefix-caching":

@@ -20,8 +20,21 @@ from planner.io.errors import Diagnostic, InputError, did_you_mean, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-FIELDS = ("time", "prompt", "output", "cached", "model", "route", "team", "workload", "id", "requests", "span")
-NAMES = ("model", "route", "team", "workload", "id", "series")
+FIELDS = (
+    "time",
+    "prompt",
+    "output",
+    "cached",
+    "model",
+    "route",
+    "team",
+    "workload",
+    "id",
+    "requests",
+    "span",
+    "session",
+)
+NAMES = ("model", "route", "team", "workload", "id", "series", "session")
 """fields that are text, whatever they look like"""
 TIME_UNITS = ("ms", "us", "ns", "s")
 NAMED_BY_FLAG, NAMED_BY_KEY = "Name it: --columns {}=COLUMN", "Name it next to the log: columns: {{{}: COLUMN}}"

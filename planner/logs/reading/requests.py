@@ -107,6 +107,8 @@ class Requests:
     """a hash of the request's id; NO_ID where there is none"""
     blocks: list[np.ndarray] | None
     """hashes of the blocks of each prompt, as whole numbers of 64 bits"""
+    session: np.ndarray | None
+    """a hash of the session's name; NO_ID where a row has none. None: the log names no sessions"""
     file: int
     """number of the file that holds them"""
     dated: bool
@@ -254,6 +256,7 @@ def _requests(piece: Piece, log: Log, file: int) -> Requests:
         key=_names(piece, table, by)[keep],
         id=_ids(piece, table)[keep],
         blocks=blocks,
+        session=_ids(piece, table, "session")[keep] if preset.field_of(table, "session") is not None else None,
         file=file,
         dated=bool(len(when.values) and when.values.max() > 10**14),
     )
@@ -376,11 +379,11 @@ def _names(piece: Piece, table: pd.DataFrame, name: str | None) -> pd.Series:
     return cells.astype(object).where(cells.notna(), "").astype(str)
 
 
-def _ids(piece: Piece, table: pd.DataFrame) -> np.ndarray:
+def _ids(piece: Piece, table: pd.DataFrame, name: str = "id") -> np.ndarray:
     """Hashes of ids: eight bytes instead of forty, and a chance of 1 in 100,000 of a clash in 20 million."""
     import pandas as pd
 
-    cells = piece.preset.field_of(table, "id")
+    cells = piece.preset.field_of(table, name)
     if cells is None:
         return np.full(len(table), NO_ID, dtype=np.int64)
     text = cells.astype(object).where(cells.notna(), "").astype(str)

@@ -13,8 +13,10 @@ from planner.candidates.replica import Replica
 from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic
 from planner.case.apis import tokens_of
-from planner.case.case import Case, Workload
+from planner.case.case import KV_TIERS, Case, Workload
+from planner.case.kv_tiers import tiers_of
 from planner.case.slots import Slot, rates_rps, slots_before, slots_of
+from planner.performance.kv_tiers import KvTier
 from planner.plan.decisions import Decisions, DeploymentDecision, PoolDecision, WorkloadDecision
 from planner.plan.plan import Flow
 
@@ -168,9 +170,17 @@ class Flows:
     def whole_replica(self, together: Together, k: int) -> Replica:
         """What a replica of the k-th deployment does, whichever lengths it is sent."""
         d = self.pool(together).deployments[k]
+        tiers = self.tiers(together, d.offer)
         return self._once(
-            ("replica", together.key, d.variant), lambda: replica_for(self.case, self.traffic(together), d.variant)
+            ("replica", together.key, d.variant, tiers),
+            lambda: replica_for(self.case, self.traffic(together), d.variant, tiers),
         )
+
+    def tiers(self, together: Together, offer: str) -> tuple[KvTier, ...]:
+        """Tiers of KV cache that boxes of an offer have for a pool."""
+        each = (tiers_of(self.case, self.case.offers[offer], s.decided.caching) for s in self.members(together))
+        found = {tier.name: tier for tiers in each for tier in tiers}
+        return tuple(found[name] for name in KV_TIERS if name in found)
 
     def replica(self, together: Together, k: int) -> Replica:
         """What it does for the lengths that it is sent: of a mix it may leave to others what it could serve."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.candidates.prefix_cache import PrefixCache
 from planner.candidates.replica import Replica
 from planner.candidates.staffing import (
     load_factor_by_slot,
@@ -14,8 +13,9 @@ from planner.candidates.staffing import (
 )
 from planner.case.quality import quality_of
 from planner.case.start_up import start_s
+from planner.performance.kv_tiers import stored_bytes_per_token
 from planner.plan.account.flows import Flows, Together, finite
-from planner.plan.plan import DeploymentRecord, PrefixCacheRecord, RoutingRecord
+from planner.plan.plan import DeploymentRecord, KvTierRecord, PrefixCacheRecord, RoutingRecord
 from problems.staffing import Routing, Staffing
 
 
@@ -81,7 +81,7 @@ def deployment_record(account: Flows, pool: Together, k: int) -> DeploymentRecor
         basis=replica.basis,
         error_frac=replica.error_frac,
         spot_zones=offer.spot_zones if alone_in_box else 1,
-        prefix_cache=_prefix_cache_record(replica.prefix_cache),
+        prefix_cache=_prefix_cache_record(replica),
     )
 
 
@@ -121,15 +121,28 @@ def _slowest_answer_ms(replica: Replica) -> float | None:
     return 1e3 * float(replica.throughput.e2e_s[bound].max(initial=0.0))
 
 
-def _prefix_cache_record(cache: PrefixCache | None) -> PrefixCacheRecord | None:
+def _prefix_cache_record(replica: Replica) -> PrefixCacheRecord | None:
+    cache, machine = replica.prefix_cache, replica.machine
     if cache is None:
         return None
+    tiers = tuple(
+        KvTierRecord(
+            name=tier.name,
+            cache_tokens=tier.tokens,
+            cache_gb=tier.tokens * stored_bytes_per_token(machine) / 1e9,
+            residence_s=tier.residence_s,
+            read_us_per_token=1e6 * tier.read_s_per_token,
+            found_fracs=tier.found_fracs,
+        )
+        for tier in cache.tiers
+    )
     return PrefixCacheRecord(
         cache_tokens=cache.tokens,
         load_frac=cache.load,
         residence_s=cache.residence_s,
         spread_over=cache.spread,
         found_fracs=cache.found_fracs,
+        tiers=tiers or None,
     )
 
 
