@@ -187,7 +187,7 @@ def deployments(plan: Plan) -> Table:
         of("gpu", "gpu"),
         of("gpus_per_replica", "gpus each", "count"),
         C("parallelism", "parallelism", get=lambda x: x.planned.deployment.variant.parallelism),
-        C("speculation", "drafts", formats=EVERY if drafting else (), get=lambda x: x.planned.deployment.speculation),
+        C("speculation", "drafts", formats=EVERY if drafting else DATA, get=lambda x: x.planned.deployment.speculation),
         of("offer", "instance"),
         C("replicas_min", "fewest", "count", get=lambda x: min(x.planned.replicas_by_slot)),
         C("replicas_max", "most", "count", get=lambda x: max(x.planned.replicas_by_slot)),
