@@ -18,6 +18,7 @@ from solvers.cuts.beyond_commitments import MOST_HELD, counts_beyond, surely_eno
 from solvers.cuts.picked import Picked
 from solvers.cuts.rounding_up import parts_begun
 from solvers.cuts.standing_apart import standing_apart
+from solvers.devices import uses
 
 SHORT_OF_A_BOX = 0.01
 """boxes by which the LP must be short before a row is added"""
@@ -51,7 +52,8 @@ def parts_of_boxes(
     used = [p for p in picked if p.weight > 1e-9 and p.path.self_hosted]
     for g in sorted({g for p in used for g in p.path.offers}):
         on = [p for p in used if g in p.path.offers]
-        rounded |= _beyond_commitments(fleet, on, g, v, x, quiet)
+        if uses("cuts: beyond commitments"):
+            rounded |= _beyond_commitments(fleet, on, g, v, x, quiet)
         if fleet.offers[g].box == 1:
             continue
         has = np.array([[sum(x[c] for c in of(fleet, g, t)) for of in (v.bought, v.firm)] for t in range(slots)])
@@ -61,11 +63,13 @@ def parts_of_boxes(
                 boxes = p.sum(boxes_of(fleet, p.path, g, kind))
                 for w in p.path.workloads:
                     needed[w] = needed.get(w, np.zeros(slots)) + boxes
-            for w, boxes in needed.items():
+            for w, boxes in needed.items() if uses("cuts: own boxes") else ():
                 short = np.flatnonzero(boxes > enough + SHORT_OF_A_BOX).tolist()
                 own |= {(kind, w, g, t) for t in short}
-        rounded |= _rounded(fleet, on, g, has, quiet)
-        rounded |= _apart(fleet, on, g, has, quiet)
+        if uses("cuts: rounding up"):
+            rounded |= _rounded(fleet, on, g, has, quiet)
+        if uses("cuts: standing apart"):
+            rounded |= _apart(fleet, on, g, has, quiet)
     return own - fleet.own_boxes, rounded
 
 

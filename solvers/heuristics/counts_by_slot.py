@@ -11,6 +11,7 @@ import numpy as np
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from solvers.backends.solve import SolverName, WarmLp
+from solvers.devices import uses
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.relax_and_fix import one_for_each_slot
 from solvers.heuristics.rolling_windows import chosen_in_windows
@@ -62,7 +63,7 @@ def _whole(together: SlotLp, solver: SolverName, until: float, below: float) -> 
     """One plan for every slot; rolling windows follow only if they cost less than `below`."""
     began = time.monotonic()
     chosen = one_for_each_slot(together, until)
-    if chosen is not None and together.lp.objective < below:
+    if chosen is not None and together.lp.objective < below and uses("rolling windows"):
         now = time.monotonic()
         chosen = chosen_in_windows(together, chosen, min(until, now + WINDOWS_TAKE * (now - began)))
     return together.whole(chosen, solver) if chosen is not None else None

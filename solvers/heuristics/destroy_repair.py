@@ -17,6 +17,7 @@ from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
 from solvers.backends.clock import check
+from solvers.devices import uses
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.local_search import improved, put_back
 from solvers.pricing.column_generation import by_pool_and_value
@@ -37,6 +38,8 @@ NEAR_FRAC = 0.01
 
 def repaired(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
     """The best plan found before the deadline, or before MOST_IN_VAIN steps in a row saved nothing."""
+    if not uses("destroy and repair"):
+        return plan
     drawn = np.random.default_rng(seed)
     large = _large(fleet)
     best = now = plan
@@ -63,7 +66,7 @@ def scattered(fleet: FleetProblem, plan: Incumbent, until: float, seed: int) -> 
     leave = [plan.paths[k] for k in drawn.permutation(len(plan.paths))[: -(-len(plan.paths) // 2)]]
     reserved = _other_commitments(plan, _large(fleet), drawn)
     back = put_back(fleet, plan, leave, reserved, lambda n: 1 + MUCH_NOISE * drawn.standard_normal(n))
-    return plan if back is None else improved(fleet, back, until, reserved, WAITING_WAYS)
+    return plan if back is None or not uses("scattering") else improved(fleet, back, until, reserved, WAITING_WAYS)
 
 
 def _large(fleet: FleetProblem) -> list[str]:

@@ -21,6 +21,7 @@ from problems.recipes.deferral import cheapest_counts, least_usd
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
 from solvers.backends.clock import check
+from solvers.devices import uses
 from solvers.heuristics.incumbent import (
     WAITING_WAYS,
     Incumbent,
@@ -117,7 +118,8 @@ def put_in(
 
 def with_fewer_offers(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
     """The plan after giving up offers of several GPUs, one at a time, wherever that saves anything."""
-    for g in sorted(plan.purchases, key=lambda g: -fleet.offers[g].box):
+    given_up = plan.purchases if uses("fewer offers") else ()
+    for g in sorted(given_up, key=lambda g: -fleet.offers[g].box):
         if fleet.offers[g].box == 1 or g not in plan.purchases or (deadline and time.monotonic() >= deadline):
             continue
         plan = _without(fleet, plan, lambda recipe, g=g: g in recipe.offers, deadline)  # type: ignore[misc]

@@ -21,6 +21,7 @@ from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, RecipeKey, joined
 from solvers.backends.solve import SolverName, WarmLp
 from solvers.cuts.picked import Picked, picked_of
+from solvers.devices import uses
 from solvers.heuristics.counts_by_slot import counts_by_slot
 from solvers.heuristics.hill_climbing import Climb
 from solvers.heuristics.incumbent import Incumbent
@@ -46,6 +47,8 @@ def polished(
     Other recipes and commitments take their place where plans of slots are cheaper with them: those among some paths
     that make the LP cheaper, one by one, and those of other fleets, which are decided.
     """
+    if not uses("polishing"):
+        return plan
     counted = counts_by_slot(chain(others, _ways(fleet, plan, until, paths)), solver, until, plan.objective)
     return plan if counted is None else min(plan, counted.plan, key=lambda incumbent: incumbent.objective)
 
@@ -73,7 +76,8 @@ def _ways(fleet: FleetProblem, plan: Incumbent, until: float, paths: tuple[Recip
     means = [picked_of(v, x, r, recipe).means for r, recipe in enumerate(own)]
     near = tuple(near_counts(r, m, NEAR, p) for r, m, p in zip(own, means, plan.paths, strict=True))
     yield replace(given, recipes=near)
-    if alternatives and climb.up(min(until, time.monotonic() + CLIMBING_S)) and (x := lp.solve()) is not None:
+    climbs = alternatives and uses("hill climbing")
+    if climbs and climb.up(min(until, time.monotonic() + CLIMBING_S)) and (x := lp.solve()) is not None:
         picked = heaviest_of_each(v, x, given.recipes, climb.keys)
         yield replace(given, recipes=tuple(around_the_picked(fleet, picked)), held=held | climb.held)
 

@@ -12,6 +12,7 @@ from problems.fleet_problem import FleetProblem
 from problems.pricing import price_recipe, settled_path
 from problems.recipes.recipe import Recipe
 from solvers.backends.solve import SolverName, solve_mip
+from solvers.devices import uses
 from solvers.heuristics.columns import from_solution
 from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, limits_are_kept
 from solvers.pricing.column_generation import ColumnGeneration, by_pool_and_value
@@ -31,6 +32,8 @@ def rounded_plan(
     node_limit: int = MOST_NODES,
 ) -> Incumbent | None:
     """The program over some paths, with half a box charged for every offer in use."""
+    if not uses("rounding program"):
+        return None
     fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={}, whole_program=True)
     model, v = master(fleet)
     result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=node_limit)

@@ -34,6 +34,7 @@ from solvers.cuts.beyond_commitments import always_beyond
 from solvers.cuts.picked import Picked, picked_of
 from solvers.cuts.pool import ABOUT_BOXES, NO_PRICE_USD, CutPool
 from solvers.cuts.separation import short_if_decided
+from solvers.devices import uses
 from solvers.pricing.budget_bounds import BudgetBound, budget_bound_of
 from solvers.pricing.dual_bound import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.pricing.lazy_rows import LazyRows
@@ -521,7 +522,8 @@ class ColumnGeneration:
     def _round(self, model: Model, v: Variables, duals: Duals) -> list[Recipe]:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
         raised = lifted(self.fleet, model, v, _plain(duals))
-        blend = _plain({k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()})
+        weight = SMOOTHING if uses("smoothing of duals") else 0.0
+        blend = _plain({k: weight * self.anchor.get(k, 0.0) + (1 - weight) * d for k, d in raised.items()})
         paths: dict[tuple[Any, ...], Recipe] = {}
         at_best = self.bound_of_written
         recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]

@@ -17,6 +17,7 @@ from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.model import Booleans, Model
 from solvers.backends.result import LpSolution, Status
 from solvers.backends.solve import solve_lp_centrally
+from solvers.devices import uses
 
 QUOTAS = ("gpu-quota", "instance-quota")
 PURCHASES = ("reserved", "on-demand", "spot", "started")
@@ -37,7 +38,7 @@ class LazyRows:
     def solve(self, model: Model, fleet: FleetProblem) -> LpSolution:
         """The LP without rows that nothing has broken yet, as a solution of the whole one."""
         model = _without_idle_bounds(model, fleet)
-        if model.n_rows <= FEW_ROWS:
+        if model.n_rows <= FEW_ROWS or not uses("lazy rows"):
             return solve_lp_centrally(model)
         while True:
             left_out = np.array([key[0] in LAZY and key not in self.joined for key in model.row_keys])

@@ -34,6 +34,7 @@ from solvers.backends.clock import check
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond
+from solvers.devices import uses
 from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
 from solvers.heuristics.destroy_repair import near_the_plan, repaired
@@ -134,7 +135,8 @@ class Search:
         self.started = time.monotonic()
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
         self.options, self.solution, self.on_progress = options, solution, on_progress
-        fleet = without_dominated_offers(without_vendors_shut_out(fleet))
+        fleet = without_vendors_shut_out(fleet)
+        fleet = without_dominated_offers(fleet) if uses("dominated offers") else fleet
         self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.known = known.usable_in(self.fleet)
         self.exhausted: Incumbent | None = None
@@ -178,7 +180,7 @@ class Search:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
         done = settled or self._enough() or self._late() or self.options.round_limit is not None
-        if solution.best is not None and generation.feasible and not done:
+        if solution.best is not None and generation.feasible and not done and uses("branching"):
             self._branch(generation)
         if self.second is not None:
             self.second.hear_to_the_end(self.options.gap_frac)

@@ -20,6 +20,7 @@ from problems.recipes.recipe import Recipe
 from solvers.backends.clock import Stopped, check
 from solvers.backends.parent import end_this_process
 from solvers.backends.solve import SolverName
+from solvers.devices import uses
 from solvers.heuristics.destroy_repair import repaired, scattered
 from solvers.heuristics.diving import Dives
 from solvers.heuristics.incumbent import Incumbent
@@ -75,7 +76,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     best = min(starts, key=_cost)
     polished_ones: set[float] = set()
     """costs of plans whose counts need not be chosen again"""
-    dives = Dives(task.fleet, task.held) if task.fleet.rounded else None
+    dives = Dives(task.fleet, task.held) if task.fleet.rounded and uses("diving") else None
     if not newest.waits:
         dived = dives.decided(until, 0, best.objective) if dives is not None else None
         starts.append(_polished(task, best, until, () if dived is None else (dived,)))
