@@ -17,6 +17,7 @@ CASE: Any = SimpleNamespace(purchase=("on-demand",))
 
 def candidate(variant: str, gpus: int, *seconds: float) -> Any:
     replica = SimpleNamespace(
+        tiers=(),
         serves_all=bool(np.isfinite(seconds).all()),
         seconds_per_request=np.array(seconds),
         staffing_batch=16.0,
