@@ -36,7 +36,7 @@ from tests.support.patience import PATIENCE_S, wait_until
 VERBS = (
     *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
     *("report", "export", "diff", "check", "verify", "demand", "review", "what-if"),
-    *("accuracy", "estimate", "calibrate"),
+    *("accuracy", "estimate", "calibrate", "explore", "mcp"),
 )
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 

@@ -538,7 +538,7 @@ SEARCHED = {
 """what searches found for changed cases, which arithmetic cannot repeat"""
 FREE = {
     "title", "said", "notes", "fleet", "assumption", "aliases", "name", "batch", "cached_input_usd_per_1m",
-    "max_context_tokens",
+    "cache_write_usd_per_1m", "max_context_tokens",
 }  # fmt: skip
 """words, prices that no request of this plan pays, and contexts that all of them fit into"""
 
