@@ -122,7 +122,7 @@ def _without_lone_spot(fleet: FleetProblem, paths: Iterable[Recipe], g: str, bou
     lone = (bought.spot == 1) & (without_firm > np.where(alike, places, 0))
     most = np.inf if offer.max_instances is None else offer.max_instances
     on_demand_usd = np.inf if offer.on_demand_usd_per_h is None else offer.on_demand_usd_per_h
-    on_demand = lone & ((on_demand_usd <= 2 * offer.spot_usd_per_h) | (safe + 2 > most))
+    on_demand = lone & (on_demand_usd < np.inf) & ((on_demand_usd <= 2 * offer.spot_usd_per_h) | (safe + 2 > most))
     return replace(bought, on_demand=bought.on_demand + on_demand, spot=bought.spot + np.where(on_demand, -1, lone))
 
 

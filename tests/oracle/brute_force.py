@@ -47,7 +47,8 @@ class Truth:
 def brute_force(case: Case, allowed: WayFilter = lambda choice, slot, way: True, stand_apart: bool = False) -> Truth:
     """The cheapest plan that serves in allowed ways only.
 
-    Replicas stand apart in two boxes where asked: no deployment may then have one alone.
+    Replicas stand apart in two boxes where asked, and so do those that must not be spot: no deployment may then have
+    one alone.
     """
     return _Search(case, allowed, stand_apart).run()
 
@@ -190,6 +191,11 @@ class _Search:
         offer = self.offers[g]
         return boxes_for(menu.gpus[:, g], offer.box, offer.fewest, self.stand_apart and offer.fewest > 1)
 
+    def firm_boxes(self, menu: Menu, g: int) -> np.ndarray:
+        """Boxes that are not spot, of these [way]."""
+        offer = self.offers[g]
+        return boxes_for(menu.firm[:, g], offer.box, offer.fewest_firm, self.stand_apart and offer.fewest_firm > 1)
+
     def quota_kept(self, instances: dict[int, np.ndarray]) -> np.ndarray:
         """Whether so many instances of each offer may be had [way]."""
         kept = np.array(True)
@@ -219,7 +225,7 @@ class _Slot:
     def __init__(self, search: _Search, menu: Menu, owned: dict[int, int]) -> None:
         offers = {g: search.offers[g] for g in owned}
         boxes = {g: search.boxes(menu, g) for g in offers}
-        firm = {g: boxes_for(menu.firm[:, g], o.box, o.fewest_firm) for g, o in offers.items()}
+        firm = {g: search.firm_boxes(menu, g) for g in offers}
         self.menu = menu
         self.firm = {g: np.maximum(0, firm[g] - n) for g, n in owned.items()}
         self.more = {g: np.maximum(0, boxes[g] - n) for g, n in owned.items()}
