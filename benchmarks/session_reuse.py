@@ -1,6 +1,6 @@
 """What caches find of real sessions, replayed block by block, against the model that plans use.
 
-    python benchmarks/session_reuse.py ../shared/data/sessions/weka_claude_code.csv.gz [--held-out FILE]
+    python benchmarks/session_reuse.py weka_claude_code.csv.gz [--held-out FILE]
 
 The sessions are split in two halves. From one half `fleetplan demand` would write a `sessions:` entry; it is used to
 predict what caches find of the other half, which is replayed exactly: one LRU cache of blocks per replica, every block
