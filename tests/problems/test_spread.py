@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from planner.checker.packing import stand_apart
 from problems.fleet_problem import Offer
 from problems.packing import boxes_apart
+from problems.pricing import price_recipe, prices_from_duals
+from problems.purchase import Purchase
 from problems.recipes.pools import Deployment, Pool
+from solvers.heuristics.incumbent import incumbent_of, limits_are_kept
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
@@ -116,3 +119,14 @@ def test_a_size_that_needs_no_more_gpus_is_not_left_out_where_replicas_stand_apa
     solution = solve_fleet(case.fleet, Options(gap_frac=0.0))
     assert solution.objective == pytest.approx(3 * 4.0 * 730)
     assert solution.objective == pytest.approx(brute_force(case, stand_apart=True).objective)
+
+
+def test_a_lone_spot_instance_is_not_replaced_by_one_that_nobody_sells() -> None:
+    """One instance at most, for spot alone: two replicas would stand on it, so there is no plan."""
+    offer = Offer("g", "x", 8, spot_usd_per_h=3.0, max_instances=1, fewest=2)
+    pool = Pool("w", ("w",), np.array([[2.0]]), 0.0, True, (Deployment("d", "g", 1, np.ones(1), TWO),), ())
+    fleet = Case((pool,), {"g": offer}, np.array([730.0]), np.zeros(1, dtype=int)).fleet
+    path = price_recipe(fleet, fleet.recipes[0], prices_from_duals(fleet, {})).cheapest
+    plan = incumbent_of(fleet, (path,), {"g": Purchase({}, np.array([0]), np.array([1]))})
+    assert plan.purchases["g"].on_demand.tolist() == [0]
+    assert not limits_are_kept(fleet, plan)
