@@ -31,9 +31,9 @@ def capacity_of(name: str, seed: int, **options: float) -> tuple[engine.Capacity
     told = view.plan.pools[0].deployments[0]
     week = slots_of_week(view.plan, 0)
     chosen = replace(ServeOptions(), **options)
-    nothing_missing = np.zeros(len(week), dtype=int)
-    replicas = serving._capacity(view, told, week, chosen, np.random.default_rng(seed), nothing_missing)
     planned = np.array(told.replicas_by_slot)[week]
+    losses = serving._losses(told, chosen, np.random.default_rng(seed), planned, week)
+    replicas = serving._capacity(view, told, week, chosen, losses, planned)
     return replicas, planned, planned - np.array(told.firm_replicas_by_slot)[week], serving._start_up_s(view, told)
 
 
