@@ -37,6 +37,20 @@ def made_once(key: str, make: Callable[[], Made]) -> Made:
     return made
 
 
+CHAT = """
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 1500k, shape: business-hours}
+    tokens: {input: 800, output: 200}
+    slo: {ttft_p95: 2s, tpot_p95: 60ms}
+    api: forbidden
+menu: {gpus: [l40s], quantizations: [fp8], providers: [aws], regions: [us-east-1], purchase: [on-demand]}
+baseline: openai/gpt-4o-mini
+"""
+"""a demand file whose plan has several replicas on demand, and nothing else"""
+
+
 def plan_of(case: Case, options: planner.Options | None = None) -> Plan:
     """As `planner.plan_fleet(case, options)`."""
     return made_once(f"{options} {case.model_dump_json()}", lambda: planner.plan_fleet(case, options))

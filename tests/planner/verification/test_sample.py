@@ -18,22 +18,10 @@ from planner.verification.sampling import SAMPLED_HOURS
 from planner.verification.serving import ServeOptions, verify_plan
 from tests.support.command_line import Command
 from tests.support.lever_plans import lever_plan
-from tests.support.shared_plans import plan_of
+from tests.support.shared_plans import CHAT, plan_of
 from tests.support.shown import first_screen
 
 pytest.importorskip("numba")
-
-CHAT = """
-workloads:
-  - name: chat
-    models: [llama-3.1-8b]
-    forecast: {requests_per_day: 1500k, shape: business-hours}
-    tokens: {input: 800, output: 200}
-    slo: {ttft_p95: 2s, tpot_p95: 60ms}
-    api: forbidden
-menu: {gpus: [l40s], quantizations: [fp8], providers: [aws], regions: [us-east-1], purchase: [on-demand]}
-baseline: openai/gpt-4o-mini
-"""
 
 
 @cache

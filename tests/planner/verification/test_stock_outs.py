@@ -11,22 +11,11 @@ import planner
 from planner.plan.plan import Plan
 from planner.verification.arrivals import slots_of_week
 from planner.verification.stock_outs import _that_fit, stock_outs
-from tests.support.shared_plans import plan_of
+from tests.support.shared_plans import CHAT, plan_of
 
 pytest.importorskip("numba")
 from planner.verification.serving import ServeOptions, verify_plan
 
-CHAT = """
-workloads:
-  - name: chat
-    models: [llama-3.1-8b]
-    forecast: {requests_per_day: 1500k, shape: business-hours}
-    tokens: {input: 800, output: 200}
-    slo: {ttft_p95: 2s, tpot_p95: 60ms}
-    api: forbidden
-menu: {gpus: [l40s], quantizations: [fp8], providers: [aws], regions: [us-east-1], purchase: [on-demand]}
-baseline: openai/gpt-4o-mini
-"""
 THERE = 3
 
 
