@@ -291,7 +291,7 @@ def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:
 
 
 def _cheapest_alone(fleet: FleetProblem, recipes: list[Recipe]) -> Incumbent | None:
-    """The cheapest plan for one of these recipes alone, the first of equal ones; what cannot be it is not worked out."""
+    """The cheapest plan for one of these recipes alone, the first of equal ones; the rest is not worked out."""
     least = [_least_usd(fleet, recipe) for recipe in recipes]
     found: tuple[float, int] | None = None
     plans: dict[int, Incumbent] = {}
