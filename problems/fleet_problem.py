@@ -58,6 +58,12 @@ class Offer:
         prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
         return self.on_hand > 0 or any(price is not None for price in prices)
 
+    @property
+    def least_usd_per_h(self) -> float:
+        """what no way to have an instance is cheaper than"""
+        prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
+        return 0.0 if self.on_hand else min((price for price in prices if price is not None), default=0.0)
+
     def boxes(self, gpus: np.ndarray, kind: str = "in-use") -> np.ndarray:
         """Whole boxes that so many GPUs, in use or firm, fill or begin, and no fewer than there are where any is."""
         fewest = self.fewest if kind == "in-use" else self.fewest_firm

@@ -23,6 +23,8 @@ from solvers.pricing.vendor_shares import shares_are_kept
 
 WAITING_WAYS = 3
 """how many recipes for work that may wait are worked out"""
+ROUNDING_FRAC = 1e-9
+"""what sums in another order may differ by"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,12 +325,39 @@ def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:
     """The path of each workload that is cheapest for it alone; None if one has none."""
     best: list[Recipe] = []
     for w in fleet.workloads:
-        own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
-        plans = [plan for recipe in own if (plan := alone(fleet, recipe))]
-        if not plans:
+        cheapest = _cheapest_alone(fleet, _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]]))
+        if cheapest is None:
             return None
-        best.append(min(plans, key=lambda plan: plan.objective).paths[0])
+        best.append(cheapest.paths[0])
     return best
+
+
+def _cheapest_alone(fleet: FleetProblem, recipes: list[Recipe]) -> Incumbent | None:
+    """The cheapest plan for one of these recipes alone, the first of equal ones; the rest is not worked out."""
+    least = [_least_usd(fleet, recipe) for recipe in recipes]
+    found: tuple[float, int] | None = None
+    plans: dict[int, Incumbent] = {}
+    for k in np.argsort(least, kind="stable").tolist():
+        if found is not None and least[k] * (1 - ROUNDING_FRAC) > found[0]:
+            break
+        plan = alone(fleet, recipes[k])
+        if plan is not None:
+            plans[k] = plan
+            found = min(found or (plan.objective, k), (plan.objective, k))
+    return plans[found[1]] if found is not None else None
+
+
+def _least_usd(fleet: FleetProblem, recipe: Recipe) -> float:
+    """What any plan for a recipe costs at least: the boxes of each slot in the cheapest way to buy them, whatever is
+    paid once, and nothing where work may wait."""
+    if recipe.deferral is not None:
+        return 0.0
+    usd_per_h = recipe.usd_per_h + recipe.penalty_usd_per_h
+    for g in recipe.offers:
+        gpus = sum((use.gpus for use in recipe.uses if use.offer == g), np.zeros(len(recipe.slot), dtype=int))
+        usd_per_h = usd_per_h + fleet.offers[g].boxes(gpus) * fleet.offers[g].least_usd_per_h
+    servings = recipe.first_of_each_slot(usd_per_h)
+    return float(fleet.weight[recipe.slot[servings]] @ usd_per_h[servings])
 
 
 def _together(fleet: FleetProblem, paths: list[Recipe]) -> Incumbent | None:
