@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
+from problems.allowance import Usage
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.packing import boxes_apart, with_gaps
@@ -16,7 +17,7 @@ from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourl
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendor
-from problems.vendors.spend import caps_are_kept
+from problems.vendors.spend import api_usd_per_h, caps_are_kept
 from solvers.pricing.dual_bound import list_prices
 from solvers.pricing.vendor_shares import shares_are_kept
 
@@ -35,6 +36,8 @@ class Incumbent:
     cost_usd_per_month: float
     penalty_usd_per_month: float = 0.0
     """penalty of shed requests; not part of the cost"""
+    signed: dict[str, float] = field(default_factory=dict)
+    """units of each allowance"""
 
     @property
     def objective(self) -> float:
@@ -43,9 +46,21 @@ class Incumbent:
 
 def complete(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> Incumbent | None:
     """Buy what these paths need, in closed form; None if that breaks a limit."""
-    purchases = purchases_for(fleet, paths)
-    plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
-    return plan if plan is not None and limits_are_kept(fleet, plan) else None
+    plans = []
+    for at in (fleet, _at_the_rates_of_allowances(fleet)) if fleet.allowances else (fleet,):
+        purchases = purchases_for(at, paths)
+        plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
+        plans += [plan] if plan is not None and limits_are_kept(fleet, plan) else []
+    return min(plans, key=lambda plan: plan.objective, default=None)
+
+
+def _at_the_rates_of_allowances(fleet: FleetProblem) -> FleetProblem:
+    """The fleet with instances on demand as cheap as where allowances cover them."""
+    offers = dict(fleet.offers)
+    for g in (item for item in fleet.cover.items if isinstance(item, str)):
+        usd = [a.takes[g] * a.usd_per_h / a.covers for a in fleet.cover.of(g)]
+        offers[g] = replace(offers[g], on_demand_usd_per_h=min(fleet.cover.usd_of[g], *usd))
+    return replace(fleet, offers=offers)
 
 
 def purchases_for(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
@@ -128,19 +143,46 @@ def _without_lone_spot(fleet: FleetProblem, paths: Iterable[Recipe], g: str, bou
     return replace(bought, on_demand=bought.on_demand + on_demand, spot=bought.spot + np.where(on_demand, -1, lone))
 
 
-def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
-    """An incumbent with its cost: USD per month, averaged over the months."""
+def incumbent_of(
+    fleet: FleetProblem,
+    paths: tuple[Recipe, ...],
+    purchases: dict[str, Purchase],
+    known: Sequence[Mapping[str, float]] = (),
+) -> Incumbent:
+    """An incumbent with its cost: USD per month, averaged over the months. `known` are amounts of allowances to try."""
     purchases = {g: _without_lone_spot(fleet, paths, g, bought) for g, bought in purchases.items()}
-    cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases)))
+    signed: dict[str, float] = {}
+    if fleet.allowances:
+        signed = fleet.cover.best_units(usage_to_cover(fleet, paths, purchases), fleet.weight, known)
+    cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases, signed)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
-    return Incumbent(paths, purchases, cost, penalty)
+    return Incumbent(paths, purchases, cost, penalty, signed)
 
 
-def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
-    """What each month costs, however much it counts [month]."""
+def usage_to_cover(fleet: FleetProblem, paths: Iterable[Recipe], purchases: Mapping[str, Purchase]) -> Usage:
+    """What allowances may cover of a plan."""
+    usage: Usage = {g: bought.on_demand for g, bought in purchases.items() if g in fleet.cover.usd_of}
+    for path in paths:
+        if path.api is not None and (path.pool, path.api) in fleet.cover.usd_of:
+            bill = np.zeros(len(fleet.slot_hours))
+            np.add.at(bill, path.slot, api_usd_per_h(fleet, path))
+            usage[path.pool, path.api] = bill
+    return usage
+
+
+def cost_by_month(
+    fleet: FleetProblem,
+    paths: tuple[Recipe, ...],
+    purchases: dict[str, Purchase],
+    signed: Mapping[str, float] | None = None,
+) -> np.ndarray:
+    """What each month costs, however much it counts [month]; with so many units of allowances."""
     by_slot = np.zeros(len(fleet.slot_hours))
+    if signed:
+        by_slot -= fleet.cover.saved_usd_per_h(signed, usage_to_cover(fleet, paths, purchases))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
     fixed += fleet.vendors.usd(fleet.vendors_used(paths))
+    fixed += fleet.cover.usd_per_h(signed or {}) * HOURS_PER_MONTH
     for path in paths:
         np.add.at(by_slot, path.slot, path.usd_per_h)
     for g, bought in purchases.items():
@@ -198,7 +240,7 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if not caps_are_kept(fleet, plan.paths, plan.purchases):
         return False
     budget = fleet.budget_usd_per_month
-    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
+    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max() <= budget * (1 + 1e-9)
 
 
 def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
