@@ -57,7 +57,7 @@ def _read(runs: csv.DictReader[str], reads: Reader) -> tuple[list[Row], Counter[
     return rows, left_out
 
 
-def _mlenergy(given: Mapping[str, str]) -> Iterator[Row]:
+def rows_of_mlenergy(given: Mapping[str, str]) -> Iterator[Row]:
     """Output rate, and the median gap between tokens where steps are seldom interrupted."""
     if given["task"] not in PROMPT_TOKENS:
         raise Unscorable("images or videos in prompts")
@@ -127,7 +127,7 @@ def _row(**columns: str) -> Row:
 
 
 COLLECTIONS: dict[str, Reader] = {
-    "avg_batch_size": _mlenergy,
+    "avg_batch_size": rows_of_mlenergy,
     "gpu_text": _bench_text,
     "pinned_accept_len": _cells,
 }

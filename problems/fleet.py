@@ -4,6 +4,7 @@
         + sum_g,t hours[t] (on_demand[g,t] x price + spot[g,t] x price), and as much for the time they take to start
         + sum_r,t,s hours[t] x (other_cost + penalty)[r,t,s] x serve[r,t,s]  +  team x its cost
         + sum_x vendor[x] x its cost
+        + sum_a signed[a] x 730 h x price  -  sum_a,i,t hours[t] x covered[a,i,t] x what it costs without
 
 under the families listed in FAMILIES, one function each. Money is USD per month, averaged over the months of
 the horizon; penalties of what is shed weigh in the objective alone.
@@ -20,6 +21,11 @@ from itertools import product
 
 import numpy as np
 
+from problems.allowance_rows import (
+    allowances_begin_with_the_fewest,
+    allowances_cover_what_is_signed,
+    no_more_is_covered_than_used,
+)
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
@@ -239,6 +245,10 @@ def the_budget_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
         if v.team is not None:
             terms.append((v.team, fleet.team_usd_per_month * counts))
         terms += [(c, v.columns[c].cost * counts) for c in v.vendor.values()]
+        terms += [(c, v.columns[c].cost * counts) for signed in v.signed.values() for c, _ in signed]
+        terms += [
+            (c, v.columns[c].cost * fleet.months) for (*_, t), c in v.covered.items() if fleet.slot_month[t] == month
+        ]
         terms = [(c, usd) for c, usd in terms if usd]
         if terms:
             yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month * counts)
@@ -279,6 +289,9 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     few_vendors_are_used,
     vendors_in_use_serve_their_share,
     no_vendor_is_paid_too_much,
+    allowances_cover_what_is_signed,
+    allowances_begin_with_the_fewest,
+    no_more_is_covered_than_used,
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.allowance import NO_ALLOWANCES, Allowance, Allowances, Item
 from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
 from problems.packing import most_of_a_box
 from problems.recipes.pools import Pool
@@ -57,6 +58,12 @@ class Offer:
         prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
         return self.on_hand > 0 or any(price is not None for price in prices)
 
+    @property
+    def least_usd_per_h(self) -> float:
+        """what no way to have an instance is cheaper than"""
+        prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
+        return 0.0 if self.on_hand else min((price for price in prices if price is not None), default=0.0)
+
     def boxes(self, gpus: np.ndarray, kind: str = "in-use") -> np.ndarray:
         """Whole boxes that so many GPUs, in use or firm, fill or begin, and no fewer than there are where any is."""
         fewest = self.fewest if kind == "in-use" else self.fewest_firm
@@ -89,6 +96,8 @@ class FleetProblem:
     """fixed cost of the engineers who run anything self-hosted"""
     vendors: Vendors = NO_VENDORS
     """rules about providers, regions and APIs in use"""
+    allowances: tuple[Allowance, ...] = ()
+    """commitments that cover usage of several offers or of an API, in the order in which they do"""
     vendors_decided: dict[Vendor, bool] = field(default_factory=dict)
     """vendor -> whether it is used, where that is decided"""
     whole_program: bool = False
@@ -210,6 +219,25 @@ class FleetProblem:
         largest = {offer: sum(gpus.values()) for offer, gpus in self.largest_use.items()}
         filled = {g: min([self.offers[g].box, *self.most_of_a_box.get(g, {}).values()]) for g in largest}
         return {offer: 2 * -(-gpus // filled[offer]) + 1 for offer, gpus in largest.items()}
+
+    @cached_property
+    def cover(self) -> Allowances:
+        """The allowances, with what they may cover here: no work that waits."""
+        if not self.allowances:
+            return NO_ALLOWANCES
+        usd_of: dict[Item, float] = {}
+        most: dict[Item, float] = {}
+        for item in dict.fromkeys(item for a in self.allowances for item in a.takes):
+            if isinstance(item, str):
+                by_hour = self.offers[item].on_demand_usd_per_h if item in self.offers else None
+                if by_hour is not None:
+                    usd_of[item], most[item] = by_hour, float(self.most_instances.get(item, 0))
+            elif (pool := self.pools.get(item[0])) is not None and pool.window is None:
+                for api in pool.apis:
+                    if api.key == item[1]:
+                        usd_of[item], most[item] = 1.0, float((3600 * pool.rate_rps @ api.usd_per_request).max())
+        each = (replace(a, takes={i: n for i, n in a.takes.items() if i in usd_of}) for a in self.allowances)
+        return Allowances(tuple(each), usd_of, most)
 
     def most_replicas(self, g: str, gpus_per_replica: int) -> int | None:
         """Replicas of a size that quotas let stand on an offer at once; None: as many as anybody wants."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from problems.allowance import Allowance, Item
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.model import Column
@@ -36,6 +37,10 @@ class Variables:
     charged: dict[str, int] = field(default_factory=dict)
     """offer -> whether it is used, where half a box is charged for that"""
     team: int | None = None
+    signed: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    """allowance -> columns of what is signed, with the units that one of each stands for"""
+    covered: dict[tuple[str, Item, int], int] = field(default_factory=dict)
+    """(allowance, what it covers, slot) -> how much of that"""
 
     def add(self, column: Column) -> int:
         self.columns.append(column)
@@ -77,6 +82,7 @@ def define_variables(fleet: FleetProblem) -> Variables:
     for vendor in sorted({vendor for recipe in fleet.recipes for vendor in fleet.vendors_of(recipe)}):
         usd, fewest = fleet.vendors.usd([vendor]), float(fleet.vendors_decided.get(vendor, False))
         v.vendor[vendor] = v.add(Column(("vendor", *vendor), usd, fewest, upper=1, integer=True))
+    _define_allowances(fleet, v)
     return v
 
 
@@ -92,7 +98,7 @@ def _define_waiting(fleet: FleetProblem, v: Variables, r: int, deferral: Deferra
 
 def _define_purchases(fleet: FleetProblem, v: Variables, g: str) -> None:
     offer, most = fleet.offers[g], fleet.most_instances[g]
-    whole = (offer.box > 1 or fleet.limited) and not fleet.boxes_in_parts
+    whole = (offer.box > 1 or fleet.limited or g in fleet.cover.items) and not fleet.boxes_in_parts
     if fleet.boxes_in_parts and offer.box > 1:
         v.charged[g] = v.add(Column(("charged", g), 0.0, upper=1, integer=True))
     if offer.on_hand:
@@ -113,3 +119,37 @@ def _define_purchases(fleet: FleetProblem, v: Variables, g: str) -> None:
             if fleet.starts_late(g):
                 started = Column(("started", way, g, t), hours * offer.start_h * price, upper=most)
                 v.started[way, g, t] = v.add(started)
+
+
+def _define_allowances(fleet: FleetProblem, v: Variables) -> None:
+    """Columns of what is signed, and of what it covers, which saves what that costs without."""
+    for a in fleet.cover.each:
+        v.signed[a.key] = _signed(fleet, v, a)
+        for item in a.takes:
+            if not _is_in_the_program(fleet, item):
+                continue
+            most, usd = fleet.cover.most_usage[item], fleet.cover.usd_of[item]
+            for t, hours in enumerate(fleet.weight.tolist()):
+                v.covered[a.key, item, t] = v.add(Column(("covered", a.key, item, t), -hours * usd, upper=most))
+
+
+def _is_in_the_program(fleet: FleetProblem, item: Item) -> bool:
+    """Whether any recipe of the program may use what is covered."""
+    if isinstance(item, str):
+        return item in fleet.recipes_on
+    return any((recipe.pool, recipe.api) == item for recipe in fleet.recipes)
+
+
+def _signed(fleet: FleetProblem, v: Variables, a: Allowance) -> list[tuple[int, float]]:
+    """Columns of an allowance's amount, and the units that one of each stands for."""
+    usd, most = a.usd_per_h * HOURS_PER_MONTH, fleet.cover.most_units(a)
+    if a.held:
+        return [(v.add(Column(("signed", a.key), 0.0, 1.0, 1.0)), a.held)]
+    step, columns = a.step or 1.0, []
+    if a.fewest:
+        first = Column(("signed", a.key), usd * a.fewest, upper=float(most >= a.fewest), integer=True)
+        columns.append((v.add(first), a.fewest))
+    more = max(most - a.fewest, 0.0) / step
+    upper = more if a.step is None else float(np.floor(more + 1e-9))
+    columns.append((v.add(Column(("more", a.key), usd * step, upper=upper, integer=a.step is not None)), step))
+    return columns

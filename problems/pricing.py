@@ -58,6 +58,8 @@ class Prices:
     """a workload's share of one more vendor"""
     api_usd_factor: dict[str, np.ndarray] = field(default_factory=dict)
     """how much more a dollar of an API's bill weighs where a cap on its vendor binds [slot]"""
+    spared_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    """how much less a dollar of a pool's bill at an API weighs where allowances may cover it [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -67,10 +69,12 @@ class Prices:
         """Whether GPUs cost more than one by one."""
         return bool(self.box_usd or self.beyond_usd or self.rounded_usd or self.apart_usd)
 
-    def usd_factor_of(self, api: str | None) -> np.ndarray:
-        """How much a dollar of an API's bill weighs [slot]."""
-        more = self.api_usd_factor.get(api) if api is not None else None
-        return self.usd_factor if more is None else self.usd_factor + more
+    def usd_factor_of(self, pool: str, api: str | None) -> np.ndarray:
+        """How much a dollar of a pool's bill at an API weighs [slot]."""
+        if api is None:
+            return self.usd_factor
+        more, spared = self.api_usd_factor.get(api, 0.0), self.spared_usd_factor.get((pool, api), 0.0)
+        return np.asarray(self.usd_factor + more - spared)
 
     def usd_of_a_gpu(self, kind: str, offer: str, size: int) -> np.ndarray:
         """A GPU in use, or what a firm one costs on top, in a replica of so many [slot]."""
@@ -194,6 +198,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     boxes: dict[tuple[str, str, str], np.ndarray] = {}
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
     fits: dict[tuple[str, str, int], np.ndarray] = {}
+    spared: dict[tuple[str, str], np.ndarray] = {}
     for key, dual in row_duals.items():
         if key[0] == "in-use":
             gpu[key[1]][key[2]] = max(dual, 0.0)
@@ -213,6 +218,8 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             boxes.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "fits" and dual > 0:
             fits.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
+        elif key[0] == "covered" and dual < 0 and not isinstance(key[1], str):
+            spared.setdefault(key[1], np.zeros(slots))[key[2]] = -dual / fleet.weight[key[2]]
         elif key[0] == "rounded" and dual > 0:
             rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
@@ -226,7 +233,10 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
         if kind.startswith(APART):
             apart.setdefault(g, []).extend(cuts)
     bills = _factors_of_bills(fleet, caps)
-    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, in_dollars)
+    spared = {item: np.minimum(usd, factor) for item, usd in spared.items()}  # interior points may be a hair beyond
+    return Prices(
+        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, in_dollars
+    )
 
 
 def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> dict[str, np.ndarray]:
@@ -246,6 +256,8 @@ def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.nd
     hourly = recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars
     if recipe.api in prices.api_usd_factor:
         hourly = hourly + api_usd_per_h(fleet, recipe) * prices.api_usd_factor[recipe.api][t]
+    if recipe.api is not None and (recipe.pool, recipe.api) in prices.spared_usd_factor:
+        hourly = hourly - api_usd_per_h(fleet, recipe) * prices.spared_usd_factor[recipe.pool, recipe.api][t]
     value: np.ndarray = fleet.weight[t] * hourly
     for use in recipe.uses:
         for kind, gpus in (("in-use", use.gpus), ("firm", use.firm_gpus)):
@@ -344,7 +356,7 @@ def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe 
     """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices; None if the
     counts that are tried cannot do the work.
     """
-    weighs = prices.usd_factor_of(recipe.api)
+    weighs = prices.usd_factor_of(recipe.pool, recipe.api)
     found = cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, weighs)
     return None if found is None else found[1]
 
@@ -358,7 +370,7 @@ def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, pri
     least = np.where(deferral.window, per_load_h[None, :], np.inf).min(axis=1)
     api = np.full(slots, np.inf)
     if deferral.api_usd_per_load_h is not None:
-        api = deferral.api_usd_per_load_h * prices.usd_factor_of(recipe.api)
+        api = deferral.api_usd_per_load_h * prices.usd_factor_of(recipe.pool, recipe.api)
     work = deferral.load * hours
     some = work > 0
     value = float((work[some] * np.minimum(least, api)[some]).sum()) + float(none.sum()) + fixed

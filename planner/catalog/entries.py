@@ -105,6 +105,8 @@ class Gpu(Named):
     dense_tflops: dict[Literal["fp16", "fp8", "int8", "fp4"], Annotated[float, Field(gt=0)]]
     """Dense rates of the precisions that the hardware has natively."""
     interconnect: Interconnect
+    tdp_w: float | None = Field(default=None, gt=0)
+    """Thermal design power, which its power is a share of. None: that of the catalog's list, where it is known."""
 
 
 class Moe(Strict):

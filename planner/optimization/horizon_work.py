@@ -164,7 +164,10 @@ class HorizonWork:
     def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
         """Cost and penalty of a quarter in one scenario, besides commitments."""
         fleet = q.block.fleet
-        months, shed = cost_by_month(fleet, best.paths, best.purchases), penalty_by_month(fleet, best.paths)
+        months, shed = (
+            cost_by_month(fleet, best.paths, best.purchases, best.signed),
+            penalty_by_month(fleet, best.paths),
+        )
         return q.block.usd_in(months)[scenario], q.block.usd_in(shed)[scenario]
 
     def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:

@@ -192,7 +192,7 @@ class Replanner:
 
     def dearest_month_usd(self, case: Case, best: Incumbent) -> float:
         """What a budget must allow for this plan of a changed case, and for what is held."""
-        months = cost_by_month(self.fleet_of(case), best.paths, best.purchases)
+        months = cost_by_month(self.fleet_of(case), best.paths, best.purchases, best.signed)
         return float(months.max()) + held_usd_per_month(case)
 
 

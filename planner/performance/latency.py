@@ -27,7 +27,7 @@ from planner.performance.ranks import busiest_requests, context_excess, largest_
 __all__ = [
     "Lora", "Machine", "decode_attention_s", "decode_step_s", "draft_pass_s", "draft_s", "experts_s",
     "fastest_prefill_s", "fastest_step_s", "lora_s", "prefill_added_s", "prefill_s", "prompt_attention_s",
-    "rank_products_s", "shared_pass_s",
+    "rank_products_s", "shared_pass_s", "waiting_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
@@ -250,6 +250,11 @@ def shared_pass_s(machine: Machine, tokens: Array) -> Array:
     """The part of a pass over so many tokens that all ranks have together: experts, collectives, latencies."""
     shared = _collectives_s(machine, tokens, 1.0) + _latency_s(machine)
     return shared + experts_s(machine, tokens) if machine.model.moe is not None else shared
+
+
+def waiting_s(machine: Machine, tokens: Array | float) -> Array:
+    """The part of a pass over so many tokens in which kernels neither read nor compute: network, and their start."""
+    return _collectives_s(machine, np.asarray(tokens, dtype=float), 1.0) + _latency_s(machine)
 
 
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:

@@ -170,7 +170,9 @@ class Frontier:
         best = self.free().best
         if best is None:
             return None
-        return float(cost_by_month(self.fleet, best.paths, best.purchases).max()) + held_usd_per_month(self.case)
+        return float(cost_by_month(self.fleet, best.paths, best.purchases, best.signed).max()) + held_usd_per_month(
+            self.case
+        )
 
 
 def rounded_up(usd: float) -> float:

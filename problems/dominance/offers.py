@@ -34,7 +34,7 @@ def without_dominated_offers(fleet: FleetProblem) -> FleetProblem:
         def moves_to(a: str, b: str = b) -> bool:
             if not _no_more_expensive(fleet.offers[a], fleet.offers[b], spot_matters[b]):
                 return False
-            if not fleet.vendors.no_more(a, b):
+            if not fleet.vendors.no_more(a, b) or not covered_no_worse(fleet, a, b):
                 return False
             pairs = [(pool, d, twins.get((pool.key, a, *_likeness(d)))) for pool, d in on[b]]
             box = fleet.offers[a].box
@@ -67,6 +67,12 @@ def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
     ways += [(a.spot_usd_per_h, b.spot_usd_per_h)] if spot_matters else []
     ways += [(a.reserved_usd_per_h.get(term), usd) for term, usd in b.reserved_usd_per_h.items()]
     return no_way_costs_more(ways, a.box, b.box)
+
+
+def covered_no_worse(fleet: FleetProblem, a: str, b: str) -> bool:
+    """Whether each allowance that covers instances of b covers as many GPUs of a for no more of it."""
+    per_gpu = [[each.takes.get(g, np.inf) / fleet.offers[g].box for g in (a, b)] for each in fleet.cover.of(b)]
+    return all(own <= others * (1 + SAME) for own, others in per_gpu)
 
 
 def runs_more_at_least(a: Offer, b: Offer) -> bool:

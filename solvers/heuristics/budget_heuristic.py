@@ -120,7 +120,7 @@ class BudgetHeuristic:
             plan = each_by_itself(replace(self.fleet, recipes=recipes))
             if plan is not None:
                 paths = tuple(replace(p, penalty_usd_per_h=p.penalty_usd_per_h * weight) for p in plan.paths)
-                plan = incumbent_of(self.fleet, paths, plan.purchases)
+                plan = incumbent_of(self.fleet, paths, plan.purchases, (plan.signed,))
             self.at_weights[weight] = plan
         return self.at_weights[weight]
 
@@ -139,7 +139,7 @@ class BudgetHeuristic:
         cheapest = complete(self.fleet, with_path(path))
         if cheapest is None or fleet.budget_usd_per_month is None:
             return plan
-        elsewhere = cost_by_month(fleet, cheapest.paths, cheapest.purchases) - spent
+        elsewhere = cost_by_month(fleet, cheapest.paths, cheapest.purchases, cheapest.signed) - spent
         best = plan
         for units in range(UNITS_AROUND, -UNITS_AROUND - 1, -1):
             path, _ = spending.within(fleet.budget_usd_per_month - elsewhere + units * spending.unit_usd)

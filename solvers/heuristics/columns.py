@@ -12,9 +12,10 @@ from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral, Recipe, RecipeKey
 from problems.vendors.spend import caps_are_kept
-from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
+from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered, usage_to_cover
 from solvers.pricing.vendor_shares import shares_are_kept
 
+WHOLE = 1e-6
 AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
 
@@ -44,6 +45,8 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
                 x[columns[g, t]] = by_slot[t]
                 if (way, g, t) in v.started and fleet.slot_before is not None:
                     x[v.started[way, g, t]] = max(0, by_slot[t] - by_slot[fleet.slot_before[t]])
+    if not _sign(fleet, v, plan, x):
+        return None
     if v.team is not None and any(p.self_hosted for p in plan.paths):
         x[v.team] = 1
     for gpu in {gpu for path in plan.paths for gpu in fleet.gpus_of(path)} if v.gpu_type else ():
@@ -52,6 +55,35 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
         x[v.vendor[vendor]] = 1
     decided = [v.reserved[key] for key in fleet.held if key in v.reserved] + list(v.vendor.values())
     return x if all(v.columns[c].lower <= x[c] <= v.columns[c].upper for c in decided) else None
+
+
+def _sign(fleet: FleetProblem, v: Variables, plan: Incumbent, x: np.ndarray) -> bool:
+    """Sign what the plan signs of allowances, and cover what they cover; False where that is not to be had."""
+    for a in fleet.cover.each:
+        left = plan.signed.get(a.key, 0.0)
+        for c, units in v.signed[a.key]:
+            x[c] = min(left / units, v.columns[c].upper)
+            if v.columns[c].integer:
+                x[c] = np.floor(x[c] + WHOLE)
+            left -= x[c] * units
+        if abs(left) > WHOLE * (1 + plan.signed.get(a.key, 0.0)):
+            return False
+    covered = fleet.cover.covered(plan.signed, usage_to_cover(fleet, plan.paths, plan.purchases))
+    for (key, item), part in covered.items():
+        for t in np.flatnonzero(part).tolist():
+            if (key, item, t) not in v.covered:
+                return False
+            x[v.covered[key, item, t]] = part[t]
+    return True
+
+
+def _signed_units(v: Variables, x: np.ndarray) -> dict[str, float]:
+    """What a solution signs of each allowance."""
+
+    def amount(c: int) -> float:
+        return float(round(x[c])) if v.columns[c].integer else float(x[c])
+
+    return {key: sum(amount(c) * units for c, units in signed) for key, signed in v.signed.items()}
 
 
 def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bool:
@@ -160,4 +192,4 @@ def _with_purchases(fleet: FleetProblem, v: Variables, x: np.ndarray, paths: tup
         terms = {k: round(x[v.reserved[g, k]]) for k in fleet.offers[g].reserved_usd_per_h}
         held = {k: n for k, n in terms.items() if n}
         purchases[g] = Purchase(held, by_slot(v.on_demand, g), by_slot(v.spot, g))
-    return incumbent_of(fleet, paths, purchases)
+    return incumbent_of(fleet, paths, purchases, (_signed_units(v, x),))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
+from problems.allowance import Usage
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.packing import boxes_apart, with_gaps
@@ -16,12 +17,14 @@ from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourl
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendor
-from problems.vendors.spend import caps_are_kept
+from problems.vendors.spend import api_usd_per_h, caps_are_kept
 from solvers.pricing.dual_bound import list_prices
 from solvers.pricing.vendor_shares import shares_are_kept
 
 WAITING_WAYS = 3
 """how many recipes for work that may wait are worked out"""
+ROUNDING_FRAC = 1e-9
+"""what sums in another order may differ by"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,8 @@ class Incumbent:
     cost_usd_per_month: float
     penalty_usd_per_month: float = 0.0
     """penalty of shed requests; not part of the cost"""
+    signed: dict[str, float] = field(default_factory=dict)
+    """units of each allowance"""
 
     @property
     def objective(self) -> float:
@@ -41,9 +46,21 @@ class Incumbent:
 
 def complete(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> Incumbent | None:
     """Buy what these paths need, in closed form; None if that breaks a limit."""
-    purchases = purchases_for(fleet, paths)
-    plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
-    return plan if plan is not None and limits_are_kept(fleet, plan) else None
+    plans = []
+    for at in (fleet, _at_the_rates_of_allowances(fleet)) if fleet.allowances else (fleet,):
+        purchases = purchases_for(at, paths)
+        plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
+        plans += [plan] if plan is not None and limits_are_kept(fleet, plan) else []
+    return min(plans, key=lambda plan: plan.objective, default=None)
+
+
+def _at_the_rates_of_allowances(fleet: FleetProblem) -> FleetProblem:
+    """The fleet with instances on demand as cheap as where allowances cover them."""
+    offers = dict(fleet.offers)
+    for g in (item for item in fleet.cover.items if isinstance(item, str)):
+        usd = [a.takes[g] * a.usd_per_h / a.covers for a in fleet.cover.of(g)]
+        offers[g] = replace(offers[g], on_demand_usd_per_h=min(fleet.cover.usd_of[g], *usd))
+    return replace(fleet, offers=offers)
 
 
 def purchases_for(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
@@ -126,19 +143,46 @@ def _without_lone_spot(fleet: FleetProblem, paths: Iterable[Recipe], g: str, bou
     return replace(bought, on_demand=bought.on_demand + on_demand, spot=bought.spot + np.where(on_demand, -1, lone))
 
 
-def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
-    """An incumbent with its cost: USD per month, averaged over the months."""
+def incumbent_of(
+    fleet: FleetProblem,
+    paths: tuple[Recipe, ...],
+    purchases: dict[str, Purchase],
+    known: Sequence[Mapping[str, float]] = (),
+) -> Incumbent:
+    """An incumbent with its cost: USD per month, averaged over the months. `known` are amounts of allowances to try."""
     purchases = {g: _without_lone_spot(fleet, paths, g, bought) for g, bought in purchases.items()}
-    cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases)))
+    signed: dict[str, float] = {}
+    if fleet.allowances:
+        signed = fleet.cover.best_units(usage_to_cover(fleet, paths, purchases), fleet.weight, known)
+    cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases, signed)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
-    return Incumbent(paths, purchases, cost, penalty)
+    return Incumbent(paths, purchases, cost, penalty, signed)
 
 
-def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
-    """What each month costs, however much it counts [month]."""
+def usage_to_cover(fleet: FleetProblem, paths: Iterable[Recipe], purchases: Mapping[str, Purchase]) -> Usage:
+    """What allowances may cover of a plan."""
+    usage: Usage = {g: bought.on_demand for g, bought in purchases.items() if g in fleet.cover.usd_of}
+    for path in paths:
+        if path.api is not None and (path.pool, path.api) in fleet.cover.usd_of:
+            bill = np.zeros(len(fleet.slot_hours))
+            np.add.at(bill, path.slot, api_usd_per_h(fleet, path))
+            usage[path.pool, path.api] = bill
+    return usage
+
+
+def cost_by_month(
+    fleet: FleetProblem,
+    paths: tuple[Recipe, ...],
+    purchases: dict[str, Purchase],
+    signed: Mapping[str, float] | None = None,
+) -> np.ndarray:
+    """What each month costs, however much it counts [month]; with so many units of allowances."""
     by_slot = np.zeros(len(fleet.slot_hours))
+    if signed:
+        by_slot -= fleet.cover.saved_usd_per_h(signed, usage_to_cover(fleet, paths, purchases))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
     fixed += fleet.vendors.usd(fleet.vendors_used(paths))
+    fixed += fleet.cover.usd_per_h(signed or {}) * HOURS_PER_MONTH
     for path in paths:
         np.add.at(by_slot, path.slot, path.usd_per_h)
     for g, bought in purchases.items():
@@ -196,7 +240,7 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if not caps_are_kept(fleet, plan.paths, plan.purchases):
         return False
     budget = fleet.budget_usd_per_month
-    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
+    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max() <= budget * (1 + 1e-9)
 
 
 def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
@@ -281,12 +325,39 @@ def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:
     """The path of each workload that is cheapest for it alone; None if one has none."""
     best: list[Recipe] = []
     for w in fleet.workloads:
-        own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
-        plans = [plan for recipe in own if (plan := alone(fleet, recipe))]
-        if not plans:
+        cheapest = _cheapest_alone(fleet, _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]]))
+        if cheapest is None:
             return None
-        best.append(min(plans, key=lambda plan: plan.objective).paths[0])
+        best.append(cheapest.paths[0])
     return best
+
+
+def _cheapest_alone(fleet: FleetProblem, recipes: list[Recipe]) -> Incumbent | None:
+    """The cheapest plan for one of these recipes alone, the first of equal ones; the rest is not worked out."""
+    least = [_least_usd(fleet, recipe) for recipe in recipes]
+    found: tuple[float, int] | None = None
+    plans: dict[int, Incumbent] = {}
+    for k in np.argsort(least, kind="stable").tolist():
+        if found is not None and least[k] * (1 - ROUNDING_FRAC) > found[0]:
+            break
+        plan = alone(fleet, recipes[k])
+        if plan is not None:
+            plans[k] = plan
+            found = min(found or (plan.objective, k), (plan.objective, k))
+    return plans[found[1]] if found is not None else None
+
+
+def _least_usd(fleet: FleetProblem, recipe: Recipe) -> float:
+    """What any plan for a recipe costs at least: the boxes of each slot in the cheapest way to buy them, whatever is
+    paid once, and nothing where work may wait."""
+    if recipe.deferral is not None:
+        return 0.0
+    usd_per_h = recipe.usd_per_h + recipe.penalty_usd_per_h
+    for g in recipe.offers:
+        gpus = sum((use.gpus for use in recipe.uses if use.offer == g), np.zeros(len(recipe.slot), dtype=int))
+        usd_per_h = usd_per_h + fleet.offers[g].boxes(gpus) * fleet.offers[g].least_usd_per_h
+    servings = recipe.first_of_each_slot(usd_per_h)
+    return float(fleet.weight[recipe.slot[servings]] @ usd_per_h[servings])
 
 
 def _together(fleet: FleetProblem, paths: list[Recipe]) -> Incumbent | None:

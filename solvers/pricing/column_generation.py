@@ -36,7 +36,18 @@ from solvers.cuts.pool import ABOUT_BOXES, NO_PRICE_USD, CutPool
 from solvers.cuts.separation import short_if_decided
 from solvers.devices import uses
 from solvers.pricing.budget_bounds import BudgetBound, budget_bound_of
-from solvers.pricing.dual_bound import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
+from solvers.pricing.dual_bound import (
+    INSIDE_RECIPES,
+    Duals,
+    Values,
+    dual_bound_of,
+    lifted,
+    list_prices,
+    most_to_pay,
+    signed_at_list,
+    spare,
+    with_cover,
+)
 from solvers.pricing.lazy_rows import LazyRows
 from solvers.pricing.mixing import Found, Mixes
 from solvers.pricing.paths import Paths
@@ -164,6 +175,7 @@ class ColumnGeneration:
         for family, by_offer in (("in-use", self.listed.gpu_usd), ("firm", self.listed.firm_usd)):
             for g, prices in by_offer.items():
                 self.list_duals |= {(family, g, t): float(p) for t, p in enumerate(prices)}
+        self.list_duals = with_cover(fleet, self.list_duals | signed_at_list(fleet), {})
         self.anchor = dict(self.list_duals)
         """the duals of the best bound so far, as far as recipes are concerned that are priced in every round"""
         self.proved: Duals = {}
@@ -542,7 +554,8 @@ class ColumnGeneration:
         """Duals with those of list prices for offers that they say nothing of, in dollars that weigh as much."""
         budget = [max(-duals.get(("budget", month), 0.0), 0.0) for month in range(self.fleet.months)]
         weight = 1 + self.fleet.months * min(budget)
-        return {k: weight * d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals} | duals
+        listed = {k: weight * d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals}
+        return with_cover(self.fleet, listed | duals, duals)
 
     @property
     def prices(self) -> Prices:
@@ -556,6 +569,8 @@ class ColumnGeneration:
         weight = float(prices.usd_factor.min())
         for g in unused if in_dollars else ():
             prices.gpu_usd[g], prices.firm_usd[g] = weight * self.listed.gpu_usd[g], weight * self.listed.firm_usd[g]
+        if in_dollars:
+            spare(self.fleet, prices, duals)
         return prices
 
     def _price(self, duals: Duals, recipes: Iterable[Recipe], in_dollars: bool = True) -> tuple[Priced, ...]:

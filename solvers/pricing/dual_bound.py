@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from problems.allowance import Item
 from problems.beyond_commitments import ALWAYS
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
@@ -50,6 +51,7 @@ def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Dua
     A GPU in a slot may cost no more than on demand; all slots together no more than a commitment; the part
     that need not be firm no more than spot.
     """
+    duals = _no_more_spared_than_paid(fleet, duals)
     reduced = model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys]))
     raised = dict(duals)
     for g in sorted({key[1] for key in duals if key[0] == "in-use"}):
@@ -75,6 +77,77 @@ def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Dua
             if ("firm", g, t) in raised:
                 raised["firm", g, t] += room[t] - whole
     return _lifted_beyond(fleet, model, v, raised)
+
+
+def _no_more_spared_than_paid(fleet: FleetProblem, duals: Duals) -> Duals:
+    """Duals by which allowances spare no more than usage costs; interior points may be a hair beyond that."""
+    if not fleet.allowances:
+        return duals
+    dollar = _weight_of_a_dollar(fleet, duals)
+    least = {k: -fleet.cover.usd_of[k[1]] * float(dollar[k[2]]) for k in duals if k[0] == "covered"}
+    return {k: max(d, least[k]) if k in least else d for k, d in duals.items()}
+
+
+def _weight_of_a_dollar(fleet: FleetProblem, duals: Duals) -> np.ndarray:
+    """What a dollar an hour comes to, where the budget binds more [slot]."""
+    budget = np.array([max(-duals.get(("budget", month), 0.0), 0.0) for month in range(fleet.months)])
+    return np.asarray(fleet.weight * (1 + fleet.months * budget[fleet.slot_month]))
+
+
+def signed_at_list(fleet: FleetProblem) -> Duals:
+    """Duals at which a unit of an allowance is just worth what it costs, the same in every hour; none where held."""
+    hours = [(a, t, usd) for a in fleet.cover.each if not a.held for t, usd in enumerate(fleet.weight.tolist())]
+    return {("allowance", a.key, t): -usd * a.usd_per_h / a.covers for a, t, usd in hours}
+
+
+def with_cover(fleet: FleetProblem, duals: Duals, known: Duals) -> Duals:
+    """Duals with what allowances spare of usage that the known ones say nothing of.
+
+    Nothing is worth more than what covering it takes is worth of an allowance: an hour that leaves some makes GPUs
+    free.
+    """
+    left = dict(duals)
+    for item in fleet.cover.items if fleet.allowances else ():
+        if ("covered", item, 0) in known:
+            continue
+        usd = fleet.cover.usd_of[item] * _weight_of_a_dollar(fleet, duals)
+        for t, takes in enumerate(_least_taken(fleet, item, duals).tolist()):
+            if isinstance(item, str):
+                box, firm = fleet.offers[item].box, left.get(("firm", item, t))
+                left["in-use", item, t] = min(left.get(("in-use", item, t), 0.0), takes / box)
+                takes -= box * left["in-use", item, t]
+                if firm is not None:
+                    left["firm", item, t] = min(firm, takes / box)
+                    takes -= box * left["firm", item, t]
+                takes = box * (left["in-use", item, t] + left.get(("firm", item, t), 0.0))
+            left["covered", item, t] = -max(float(usd[t]) - takes, 0.0)
+    return left
+
+
+def spare(fleet: FleetProblem, prices: Prices, duals: Duals) -> None:
+    """Lower list prices of what the duals say nothing of to what allowances leave of them."""
+    for item in fleet.cover.items if fleet.allowances else ():
+        if ("covered", item, 0) in duals:
+            continue
+        takes = _least_taken(fleet, item, duals)
+        if isinstance(item, str) and item in prices.gpu_usd:
+            box = fleet.offers[item].box
+            prices.gpu_usd[item] = np.minimum(prices.gpu_usd[item], takes / box)
+            prices.firm_usd[item] = np.minimum(prices.firm_usd[item], takes / box - prices.gpu_usd[item])
+        elif not isinstance(item, str):
+            prices.spared_usd_factor[item] = np.maximum(prices.usd_factor - takes / fleet.weight, 0.0)
+
+
+def _least_taken(fleet: FleetProblem, item: Item, duals: Duals) -> np.ndarray:
+    """What an hour of usage takes of an allowance, in dollars of the duals, where that is least [slot]."""
+    slots = range(len(fleet.weight))
+    worth = [
+        np.array([max(-duals.get(("allowance", a.key, t), 0.0), 0.0) for t in slots]) for a in fleet.cover.of(item)
+    ]
+    least: np.ndarray = np.minimum.reduce(
+        [a.takes[item] * usd for a, usd in zip(fleet.cover.of(item), worth, strict=True)]
+    )
+    return least
 
 
 def _lifted_beyond(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Duals:

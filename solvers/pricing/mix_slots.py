@@ -96,7 +96,7 @@ class PricedPool:
         hour = 3600 * float(self.fleet.weight[t])
         ways = []
         if self.api is not None:
-            weighs = float(self.prices.usd_factor_of(self.api.key)[t])
+            weighs = float(self.prices.usd_factor_of(self.pool.key, self.api.key)[t])
             ways.append(Outlet(False, hour * weighs * self.api.usd_per_request))
         if self.pool.shed_usd_per_request is not None:
             ways.append(Outlet(True, hour * float(self.prices.in_dollars) * self.pool.shed_usd_per_request))

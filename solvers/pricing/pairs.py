@@ -92,7 +92,7 @@ class Pairs:
         fixed = float((pool.fixed_by_slot * weight * prices.usd_factor).sum())
         self.fixed_usd = fixed + sum(prices.team_usd[w] for w in pool.workloads)
         self.outlets = [] if api is None else [
-            Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor_of(api.key))
+            Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor_of(pool.key, api.key))
         ]  # fmt: skip
         if pool.shed_usd_per_request is not None:
             self.outlets.append(Outlet(pool.shed_usd_per_request, 3600 * weight * prices.in_dollars))

@@ -158,7 +158,7 @@ def _unit(recipe: Recipe, fleet: FleetProblem) -> float:
 def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
     """What the API asks for the work of a slot, per unit of load and hour [slot]."""
     assert recipe.deferral is not None and recipe.deferral.api_usd_per_load_h is not None
-    return recipe.deferral.api_usd_per_load_h * prices.usd_factor_of(recipe.api)
+    return recipe.deferral.api_usd_per_load_h * prices.usd_factor_of(recipe.pool, recipe.api)
 
 
 def _model(

@@ -199,7 +199,7 @@ class BudgetSearch:
     def _keep(self, plan: Incumbent | None, budget: float = np.inf) -> None:
         """A plan, and a budget that it was found to keep, as far as a solver's tolerance goes."""
         if plan is not None:
-            usd = float(cost_by_month(self.fleet, plan.paths, plan.purchases).max())
+            usd = float(cost_by_month(self.fleet, plan.paths, plan.purchases, plan.signed).max())
             self.plans.append((min(usd, budget), plan))
 
     def _kept_by(self, budget: float) -> list[Incumbent]:

@@ -506,4 +506,4 @@ def _with_work_settled(fleet: FleetProblem, plan: Incumbent) -> Incumbent:
             sent = flows_of(pool, path, fleet.slot_hours).api.sum(axis=1)
             path = replace(path, usd_per_h=pool.fixed_by_slot + 3600 * sent * mean)
         paths.append(fleet.without_idle_api(path))
-    return incumbent_of(fleet, tuple(paths), plan.purchases)
+    return incumbent_of(fleet, tuple(paths), plan.purchases, (plan.signed,))

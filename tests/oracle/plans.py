@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from planner.checker.packing import stand_apart
+from problems.allowance import Item
 from problems.recipes.pools import Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
@@ -62,12 +63,42 @@ def check_plan(case: Case, plan: Incumbent) -> None:
     assert all((by_type[gpu] <= limit).all() for gpu, limit in case.max_gpus.items() if gpu in by_type)
     types = {case.offers[use.offer].gpu for path in plan.paths for use in path.uses}
     assert case.max_gpu_types is None or len(types) <= case.max_gpu_types
+    usd_per_h = usd_per_h - _covered_usd_per_h(case, pools, plan)
+    fixed += 730 * sum(a.usd_per_h * plan.signed.get(a.key, 0.0) for a in case.allowances if not a.held)
     cost = fixed + np.bincount(case.slot_month, usd_per_h * case.slot_hours)
     assert plan.cost_usd_per_month == pytest.approx(cost.mean(), rel=ROUNDING)
     assert plan.penalty_usd_per_month == pytest.approx(
         float(penalty @ case.slot_hours) / months, rel=ROUNDING, abs=1e-6
     )
     assert case.budget_usd_per_month is None or cost.max() <= case.budget_usd_per_month * (1 + ROUNDING)
+
+
+def _covered_usd_per_h(case: Case, pools: dict[str, Pool], plan: Incumbent) -> np.ndarray:
+    """What allowances cover of a plan, one after the other, the largest share saved first [slot]."""
+    saved = np.zeros(len(case.slot_hours))
+    usage: dict[Item, tuple[float, np.ndarray]] = {}
+    for g, bought in plan.purchases.items():
+        usage[g] = (case.offers[g].on_demand_usd_per_h or 0.0, bought.on_demand.astype(float))
+    for path in plan.paths:
+        if path.api is not None and pools[path.pool].window is None:
+            usage[path.pool, path.api] = (1.0, path.usd_per_h - pools[path.pool].fixed_by_slot)
+    for a in case.allowances:
+        units = plan.signed.get(a.key, 0.0)
+        assert not a.held or units == a.held
+        assert units <= a.most * (1 + ROUNDING)
+        if units and not a.held and a.step is not None:
+            steps = (units - a.fewest) / a.step
+            assert steps > -ROUNDING
+            assert steps == pytest.approx(round(steps), abs=ROUNDING)
+        for t in range(len(saved)):
+            some = units * a.covers
+            for item in sorted(
+                (i for i in a.takes if i in usage), key=lambda i: (a.takes[i] / usage[i][0], a.takes[i])
+            ):
+                part = min(float(usage[item][1][t]), some / a.takes[item])
+                some, saved[t] = some - part * a.takes[item], saved[t] + part * usage[item][0]
+                usage[item][1][t] -= part
+    return saved
 
 
 def _check_spread(plan: Incumbent, g: str, box: int, boxes: np.ndarray, firm_only: bool) -> None:

@@ -18,6 +18,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from problems.allowance import Allowance
+from problems.allowance_rows import (
+    allowances_begin_with_the_fewest,
+    allowances_cover_what_is_signed,
+    no_more_is_covered_than_used,
+)
 from problems.beyond_commitments import Beyond
 from problems.fleet import (
     FAMILIES,
@@ -115,6 +121,12 @@ SELLERS = Vendors(
 )
 
 
+ALLOWANCES = (
+    Allowance("savings plan", 1.0, {"quad": 5.0, "duo": 2.0}),
+    Allowance("units", 0.5, {("chat", "api"): 2000.0}, covers=600.0, fewest=3.0, step=2.0),
+)
+
+
 def small_fleet(family: Family | None = None) -> FleetProblem:
     """With rows about whole boxes; or with boxes in parts, with gaps, or without an API for work that may wait, for the
     one family that is about those.
@@ -132,6 +144,12 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
         no_vendor_is_paid_too_much,
     ):
         return replace(replace(small_case(), vendors=SELLERS).fleet, whole_program=True)
+    if family in (
+        allowances_cover_what_is_signed,
+        allowances_begin_with_the_fewest,
+        no_more_is_covered_than_used,
+    ):
+        return replace(small_case(), allowances=ALLOWANCES).fleet
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from problems.allowance import Allowance
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
@@ -28,6 +29,7 @@ class Case:
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     vendors: Vendors = NO_VENDORS
+    allowances: tuple[Allowance, ...] = ()
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -47,6 +49,7 @@ class Case:
             budget_usd_per_month=self.budget_usd_per_month,
             team_usd_per_month=self.team_usd_per_month,
             vendors=self.vendors,
+            allowances=self.allowances,
         )
 
     def with_offer(self, key: str, offer: Offer) -> Case:

@@ -84,7 +84,7 @@ def _served(plan: Incumbent) -> set[tuple[str, tuple[str, ...]]]:
 
 def usd_in(block: Block, fleet: FleetProblem, plan: Incumbent, less_usd_per_month: float = 0.0) -> dict[str, float]:
     """What a plan comes to in each scenario, penalties included."""
-    by_month = cost_by_month(fleet, plan.paths, plan.purchases) + penalty_by_month(fleet, plan.paths)
+    by_month = cost_by_month(fleet, plan.paths, plan.purchases, plan.signed) + penalty_by_month(fleet, plan.paths)
     return block.usd_in(np.asarray(by_month) - less_usd_per_month)
 
 

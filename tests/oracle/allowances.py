@@ -1,0 +1,176 @@
+"""Tiny fleets with a savings plan or provisioned units, and their optimum by trying everything, hour by hour.
+
+One length of requests, instances of one GPU, no mixes; one offer has a commitment, one has spot. In an hour the
+provider covers what it saves the largest share of first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.allowance import Allowance, Item
+from problems.recipes.pools import Pool
+from problems.staffing import Staffing
+from tests.oracle.rules import max_utilization, replicas_for
+from tests.oracle.vendor_shares import random_parts
+from tests.support.fleets import Case
+
+RULE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
+HOURS = 730.0
+
+
+def dollar_case(seed: int) -> Case:
+    """Two to three slots; a savings plan over some of the offers, of which some is held now and then."""
+    rng = np.random.default_rng([seed, 21])
+    slots = int(rng.integers(2, 4))
+    offers, _, pools = random_parts(rng, slots, most_rps=2.6)
+    usd = {g: float(offer.on_demand_usd_per_h or 0.0) for g, offer in offers.items()}
+    offers["g0"] = replace(offers["g0"], reserved_usd_per_h={"1y": usd["g0"] * rng.uniform(0.55, 0.8)})
+    offers["g1"] = replace(offers["g1"], spot_usd_per_h=usd["g1"] * rng.uniform(0.5, 0.9))
+    takes: dict[Item, float] = {g: usd[g] * rng.uniform(0.5, 0.85) for g in offers if rng.random() < 0.75}
+    plan = Allowance("plan", 1.0, takes or {"g1": 0.6 * usd["g1"]})
+    if rng.random() < 0.2:
+        plan = replace(plan, held=float(rng.uniform(0.3, 1.5)), usd_per_h=0.0)
+    elif rng.random() < 0.2:
+        plan = replace(plan, most=float(rng.uniform(0.3, 1.5)))
+    pools = [replace(pool, spot_allowed=True, critical_share=0.0) for pool in pools]
+    return Case(tuple(pools), offers, _hours(rng, slots), np.zeros(slots, dtype=int), allowances=(plan,))
+
+
+def units_case(seed: int) -> Case:
+    """Provisioned units of an API: a first step, then others, and what they cannot take is paid for by the token."""
+    rng = np.random.default_rng([seed, 22])
+    slots = int(rng.integers(2, 4))
+    offers, apis, pools = random_parts(rng, slots, most_rps=2.2)
+    pools = [replace(pool, apis=tuple(apis)) for pool in pools]
+    takes: dict[Item, float] = {(pool.key, "a0"): float(rng.uniform(0.5, 2.0)) for pool in pools}
+    dollars = max(3600 * float(pool.rate_rps.max() * apis[0].usd_per_request[0]) for pool in pools)
+    step = dollars * rng.uniform(0.1, 0.5)
+    units = Allowance(
+        "units",
+        usd_per_h=float(rng.uniform(0.3, 0.9)),
+        takes=takes,
+        covers=float(rng.uniform(0.8, 1.6)),
+        fewest=step * int(rng.integers(0, 4)),
+        step=step,
+    )
+    if rng.random() < 0.2:
+        units = replace(units, held=0.6 * step, usd_per_h=0.0)
+    return Case(tuple(pools), offers, _hours(rng, slots), np.zeros(slots, dtype=int), allowances=(units,))
+
+
+def _hours(rng: np.random.Generator, slots: int) -> np.ndarray:
+    share = rng.uniform(0.2, 1.0, slots)
+    return HOURS * share / share.sum()
+
+
+@dataclass(frozen=True)
+class Way:
+    """One workload in one slot: instances of an offer, and the bill of an API."""
+
+    offer: str
+    instances: int
+    item: Item
+    bill: float
+
+
+def least_usd(case: Case) -> float:
+    """What the cheapest plan costs a month; infinite where there is none."""
+    best = math.inf
+    each = [[(d, api) for d in (*pool.deployments, None) for api in (*pool.apis, None)] for pool in case.pools]
+    for chosen in itertools.product(*each):
+        slots = range(len(case.slot_hours))
+        menus = [[_ways(pool, d, api, t) for pool, (d, api) in zip(case.pools, chosen, strict=True)] for t in slots]
+        if not all(all(menu) for menu in menus):
+            continue
+        hours = [[_Hour(case, several) for several in itertools.product(*menu)] for menu in menus]
+        most = max(hour.running.get("g0", 0) for several in hours for hour in several)
+        reserved = case.offers["g0"].reserved_usd_per_h.get("1y")
+        for held in range(most + 1 if reserved is not None else 1):
+            for amount in _amounts(case, hours):
+                usd = HOURS * (held * (reserved or 0.0) + amount * case.allowances[0].usd_per_h)
+                usd += sum(
+                    hours_of * min(hour.usd(held, amount) for hour in several)
+                    for hours_of, several in zip(case.slot_hours, hours, strict=True)
+                )
+                best = min(best, usd)
+    return best
+
+
+def _ways(pool: Pool, d: object, api: object, t: int) -> list[Way]:
+    rate = float(pool.rate_rps[t, 0])
+    price = None if api is None else float(api.usd_per_request[0])  # type: ignore[attr-defined]
+    item: Item = (pool.key, "" if api is None else api.key)  # type: ignore[attr-defined]
+    if d is None:
+        return [] if price is None else [Way("", 0, item, 3600 * rate * price)]
+    seconds, found = float(d.seconds_per_request[0]), []  # type: ignore[attr-defined]
+    for n in range(replicas_for(RULE, rate * seconds) + 1):
+        left = rate - min(rate, max_utilization(RULE, n) / seconds)
+        left = left if left > 1e-9 * rate else 0.0
+        if not left or price is not None:
+            found.append(Way(d.offer, n, item, 3600 * left * (price or 0.0)))  # type: ignore[attr-defined]
+    return found
+
+
+def _amounts(case: Case, hours: list[list[_Hour]]) -> list[float]:
+    """Amounts of the allowance one of which is best: where an hour's coverage ends with a whole instance, or steps."""
+    (plan,) = case.allowances
+    if plan.held:
+        return [plan.held]
+    if plan.step is not None:
+        most = max(hour.bills.get(i, 0.0) * n for several in hours for hour in several for i, n in plan.takes.items())
+        steps = range(int(2 * most / plan.covers / plan.step) + 2)
+        return [0.0, *(plan.fewest + plan.step * k for k in steps)]
+    every = {g: max(hour.running.get(str(g), 0) for several in hours for hour in several) for g in plan.takes}
+    counts = itertools.product(*(range(n + 1) for n in every.values()))
+    ends = {round(sum(k * plan.takes[g] for k, g in zip(ks, every, strict=True)), 12) for ks in counts}
+    return sorted({min(end, plan.most) for end in ends})
+
+
+class _Hour:
+    """An hour in which all workloads are served in some way."""
+
+    def __init__(self, case: Case, several: tuple[Way, ...]) -> None:
+        self.case = case
+        self.running: dict[str, int] = {}
+        self.bills: dict[Item, float] = {}
+        for way in several:
+            if way.instances:
+                self.running[way.offer] = self.running.get(way.offer, 0) + way.instances
+            self.bills[way.item] = self.bills.get(way.item, 0.0) + way.bill
+
+    def usd(self, held: int, amount: float) -> float:
+        """What it costs at least, with so many instances reserved and so much signed, besides these."""
+        left = {g: max(0, n - (held if g == "g0" else 0)) for g, n in self.running.items()}
+        splits = (range(n + 1) if self.case.offers[g].spot_usd_per_h is not None else (n,) for g, n in left.items())
+        return min(
+            self._usd(dict(zip(left, on_demand, strict=True)), left, amount) for on_demand in itertools.product(*splits)
+        )
+
+    def _usd(self, on_demand: dict[str, int], left: dict[str, int], amount: float) -> float:
+        (plan,), usd = self.case.allowances, 0.0
+        some = amount * plan.covers
+        lines: list[tuple[float, float, float]] = []
+        for g, n in on_demand.items():
+            price = self.case.offers[g].on_demand_usd_per_h or 0.0
+            usd += n * price + (left[g] - n) * (self.case.offers[g].spot_usd_per_h or 0.0)
+            if g in plan.takes:
+                lines.append((1 - plan.takes[g] / price, plan.takes[g], n * price))
+        for item, bill in self.bills.items():
+            usd += bill
+            if item in plan.takes:
+                lines.append((1 - plan.takes[item], plan.takes[item], bill))
+        for _, takes, bill in sorted(lines, key=lambda line: (-line[0], line[1])):
+            per_usd = (
+                takes
+                if plan.step is not None
+                else takes
+                / next(self.case.offers[g].on_demand_usd_per_h or 1.0 for g in on_demand if plan.takes.get(g) == takes)
+            )
+            part = min(bill, some / per_usd)
+            some, usd = some - part * per_usd, usd - part
+        return usd

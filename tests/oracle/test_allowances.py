@@ -1,0 +1,77 @@
+"""Savings plans and provisioned units against the whole truth of tiny cases, hour by hour in the provider's order."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from problems.allowance import Allowance
+from solvers.backends.solve import SolverName
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.allowances import dollar_case, least_usd, units_case
+from tests.oracle.plans import check_plan
+from tests.support.fleets import Case
+
+DOLLARS, UNITS, SEVERAL = range(100), range(60), range(20)
+
+
+@cache
+def truth_of(kind: str, seed: int) -> float:
+    return least_usd(dollar_case(seed) if kind == "dollars" else units_case(seed))
+
+
+@pytest.mark.parametrize("seed", DOLLARS)
+def test_a_savings_plan_is_that_of_brute_force(seed: int) -> None:
+    agrees(dollar_case(seed), truth_of("dollars", seed), "cbc" if seed % 3 else "highs")
+
+
+@pytest.mark.parametrize("seed", UNITS)
+def test_provisioned_units_are_those_of_brute_force(seed: int) -> None:
+    agrees(units_case(seed), truth_of("units", seed), "cbc" if seed % 3 else "highs")
+
+
+def agrees(case: Case, truth: float, solver: SolverName) -> None:
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    if truth == math.inf:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth * (1 + 1e-9) + 1e-9
+    assert solution.best is not None
+    check_plan(case, solution.best)
+
+
+def test_allowances_decide() -> None:
+    """Otherwise agreement would say little: of so many cases an allowance makes the best plan cheaper."""
+    found: Counter[str] = Counter()
+    for kind, seeds, case_of in (("dollars", DOLLARS[:40], dollar_case), ("units", UNITS[:40], units_case)):
+        for seed in seeds:
+            nothing = Allowance("nothing", 1.0, {}, most=0.0)
+            without = least_usd(replace(case_of(seed), allowances=(nothing,)))
+            found[kind] += bool(without > truth_of(kind, seed) * (1 + 1e-6))
+    assert found == {"dollars": 28, "units": 23}
+
+
+@pytest.mark.parametrize("seed", SEVERAL)
+def test_a_plan_of_one_family_before_one_of_all_keeps_its_bound(seed: int) -> None:
+    """Their order costs a plan more than the program knows, never less."""
+    case = dollar_case(seed)
+    (wide,) = case.allowances
+    rng = np.random.default_rng([seed, 23])
+    narrow = Allowance("narrow", 1.0, {g: n * rng.uniform(0.85, 0.95) for g, n in list(wide.takes.items())[:1]})
+    case = replace(case, allowances=(narrow, replace(wide, held=0.0, usd_per_h=1.0)))
+    solution = solve_fleet(case.fleet, Options(gap_frac=0.0))
+    if solution.best is None:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    check_plan(case, solution.best)
+    assert solution.bound_usd_per_month <= solution.objective * (1 + 1e-9) + 1e-9
+    alone = solve_fleet(replace(case, allowances=case.allowances[1:]).fleet, Options(gap_frac=0.0))
+    assert solution.bound_usd_per_month <= alone.objective * (1 + 1e-9) + 1e-9
