@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from planner.case.case import Case
 from planner.case.quarters import held_usd_per_month
 from planner.io.errors import escaped
 from planner.io.formatting import counted, json_text, percent, usd
@@ -256,6 +257,8 @@ def page_data(explored: Exploration) -> dict[str, Any]:
         "linear": grid.costs_are_linear,
         "sheds": grid.sheds,
         "months": len(base["months"]),
+        "apis": "api-prices" in grid.sliders,
+        "mostElse": most_else_usd(case),
         "held": held_usd_per_month(case),
         "tokens": base["tokens"],
         "baseline": escaped(f"{api.provider} {api.model}"),
@@ -263,6 +266,13 @@ def page_data(explored: Exploration) -> dict[str, Any]:
         "points": points,
         "fleets": list(fleets),
     }
+
+
+def most_else_usd(case: Case) -> float | None:
+    """The most that a plan pays a month besides instances and APIs; None where that depends on more than engineers."""
+    caches = any(option != "none" for w in case.workloads for option in w.caching)
+    vendors = case.limits.vendor_usd_per_month or case.limits.new_api_usd_per_month
+    return None if caches or vendors else case.engineers_usd_per_month
 
 
 def _slider(explored: Exploration, key: Key, dearest: float) -> dict[str, Any]:

@@ -101,7 +101,8 @@ class Frontier:
         free = self.free()
         if free.best is None:
             return Curve((), (), None)
-        dearest = float(cost_by_month(self.fleet, free.best.paths, free.best.purchases).max())
+        best = free.best
+        dearest = float(cost_by_month(self.fleet, best.paths, best.purchases, best.signed).max())
         left = [left for budget in budgets if (left := self._left(budget)) < dearest]
         if not left:
             return Curve((), (), None)

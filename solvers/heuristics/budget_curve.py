@@ -37,7 +37,7 @@ def budget_curve(heuristic: BudgetHeuristic, step_frac: float) -> Curve:
 
 
 def best_by_budget(fleet: FleetProblem, plans: Iterable[Incumbent]) -> Curve:
-    by_budget = [(float(cost_by_month(fleet, plan.paths, plan.purchases).max()), plan) for plan in plans]
+    by_budget = [(float(cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max()), plan) for plan in plans]
     best: Curve = []
     for usd, plan in sorted(by_budget, key=lambda at: (at[0], at[1].objective)):
         if not best or plan.objective < best[-1][1].objective * (1 - 1e-9):

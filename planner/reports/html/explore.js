@@ -79,7 +79,7 @@
     return n[LINES].concat(n[BOUND] > 0 ? [[0, n[BOUND]]] : []).map(function (line) {
       var whole = S.months === 1, w = whole ? 1 + line[0] : 1;
       var usd = whole || !line[0] ? line[1] : room === null ? 0 : line[1] - scale * line[0] * room;
-      return { n: n, usd: usd, row: [w * g, w * a * part, w, part] };
+      return { n: n, usd: usd, row: [w * g, S.apis ? w * a * part : 0, S.mostElse === 0 ? 0 : w, part] };
     }).filter(function (p) { return p.usd > 0; });
   }
   function lower(s) {
@@ -96,14 +96,17 @@
     var c = known.map(function (p) { return p.usd; }), limits = [g, a, 1, 1];
     var A = limits.map(function (_, i) { return known.map(function (p) { return p.row[i]; }); });
     if (room !== null) { c.push(-room); A.forEach(function (r, i) { r.push(i < 3 ? -limits[i] : 0); }); }
+    if (S.mostElse) { c.push(-S.mostElse); A.forEach(function (r, i) { r.push(i === 2 ? -1 : 0); }); }
     var x = maximum(c, A, limits);
     if (!x) return best;
-    var sums = [0, 0, 0, 0], usd = 0, from = [];  // whatever x is, what follows is a bound: what weighs too much is made lighter, or paid for at the budget
+    var sums = [0, 0, 0, 0], usd = 0, from = [];  // whatever x is, what follows is a bound: what weighs too much is made lighter, or paid for at the budget or at the most that other costs can be
     known.forEach(function (p, k) { p.row.forEach(function (v, i) { sums[i] += x[k] * v; }); });
     var light = 1 / Math.max(1, sums[3]);
     known.forEach(function (p, k) { if (x[k] * light > 1e-9) { usd += x[k] * light * p.usd; if (from.indexOf(p.n) < 0) from.push(p.n); } });
-    var asked = Math.max(1, light * sums[0] / g, light * sums[1] / a, light * sums[2]);
-    usd = room === null ? usd / asked : Math.max(usd / asked, usd - (asked - 1) * room);
+    var asked = Math.max(1, light * sums[0] / g, light * sums[1] / a, S.mostElse === null ? light * sums[2] : 0);
+    var over = function (times) { return (S.mostElse || 0) * Math.max(0, light * sums[2] / times - 1); };
+    var lighter = usd / asked - over(asked);
+    usd = room === null ? lighter : Math.max(lighter, usd - (asked - 1) * room - (S.mostElse || 0) * Math.max(0, light * sums[2] - asked));
     usd *= 1 - 1e-9;
     return usd > best.usd ? { usd: usd, from: from } : best;
   }

@@ -106,7 +106,7 @@ def test_a_curve_has_plans_and_lines_for_all_budgets(seed: int) -> None:
     curve, lines = BudgetSearch(fleet, free, budgets, options).curve(0.02)
     assert_proved(lines, seed)
     for dearest, plan in curve:
-        assert cost_by_month(fleet, plan.paths, plan.purchases).max() == pytest.approx(dearest)
+        assert cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max() == pytest.approx(dearest)
         assert limits_are_kept(replace(fleet, budget_usd_per_month=dearest), plan)
         assert proved_within(lines, dearest) <= plan.objective * (1 + 1e-6)
         assert all(plan.objective >= usd * (1 - 1e-6) for budget, usd in optima(seed).items() if budget >= dearest)
