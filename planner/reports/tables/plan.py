@@ -24,7 +24,7 @@ from planner.reports.tables.studies import study_tables
 NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
     *("binding", "commitments", "assumptions", "prices", "commands", "to_sign", "what_moves_it", "elsewhere"),
-    "quality",
+    *("quality", "power"),
     *("waterfall", "volumes", "crossings", "providers"),
 )
 """of all tables; the last four are there where a study was made"""
@@ -40,7 +40,8 @@ SLOT = (
 def tables_of(plan: Plan) -> tuple[Table, ...]:
     """All tables of a plan, then those of its studies, always in the same order."""
     makers = (fleet, fleet_by_hour, workloads, deployments, replicas_by_hour, costs, options, rejected, binding,
-              commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality)  # fmt: skip
+              commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality,
+              power)  # fmt: skip
     return (*(make(plan) for make in makers), *study_tables(plan))
 
 
@@ -250,6 +251,24 @@ def commitments(plan: Plan) -> Table:
         owed,
     )
     return Table("commitments", "Commitments", columns, plan.commitments)
+
+
+def power(plan: Plan) -> Table:
+    """Power, energy and carbon by place, and of the whole."""
+    columns = (
+        C("place", "place"),
+        C("peak_kw", "kW at most", "number"),
+        C("kwh_per_month", "kWh/month", "count"),
+        C("co2_kg_per_month", "kg CO2e/month", "count"),
+        C("pue", "PUE", "number"),
+        C("grid_g_per_kwh", "g CO2e/kWh", "count"),
+        C("doubt", "doubt"),
+        C("source", "PUE and grid from", formats=DATA),
+    )
+    found = plan.power
+    if found is None:
+        return Table("power", "Power and carbon", columns, ())
+    return Table("power", "Power and carbon", columns, found.places, tuple(phrases.power_notes(plan)))
 
 
 def assumptions(plan: Plan) -> Table:
