@@ -179,7 +179,7 @@
       if (b.from.some(function (n) { return !same(n[T.demand], s.demand); })) why.push("the least cost never falls with demand");
       if (b.from.length > 1 || !same(b.from[0][T["gpu-prices"]], s["gpu-prices"]) || !same(b.from[0][T["api-prices"]], s["api-prices"])) why.push("it is concave in prices, so a mean of bounds is a bound");
       if (b.from.some(function (n) { return n[T.commitments] !== s.commitments; })) why.push("more ways to buy never cost more");
-      if (s.budget !== null && b.from.some(function (n) { return n[T.budget] !== s.budget; })) why.push("a smaller budget never costs less, and a dollar of budget is worth no more than what it buys at higher prices");
+      if (s.budget !== null && b.from.some(function (n) { return n[T.budget] !== s.budget; })) why.push("a smaller budget never costs less, and what a dollar of budget is worth at most was proved");
       said.push("Not below " + usd(b.low) + ": proved from " + b.from.map(where).join(" and from ") + (why.length ? " (" + why.join("; ") + ")." : "."));
     }
     return said;
@@ -357,7 +357,10 @@
     $("both").classList.toggle("two", !!pinned);
     $("pin").textContent = pinned ? "Unpin" : "Pin to compare";
     if (pinned) answer($("there"), pinned, "Pinned: " + (moved(pinned).map(function (k) { return names[k] + " " + written(k, pinned[k]); }).join(", ") || "the file's own values"));
-    $("command").textContent = command(state);
+    $("command").textContent = "";
+    command(state).split(/(?<= )/).forEach(function (word) {  // options are not broken after their hyphens
+      $("command").appendChild(el("span", { "class": word.length < 30 ? "whole" : "", text: word }));
+    });
     $("charts").textContent = "";
     curves().forEach(function (key) { $("charts").appendChild(chart(key)); });
   }
@@ -368,8 +371,10 @@
     if (text !== undefined) e.textContent = text;
     return e;
   }
+  var small = window.matchMedia("(max-width: 600px)");
+  small.addEventListener("change", function () { draw(); });
   function chart(key) {
-    var W = 560, H = 250, L = 64, R = 14, TOP = 12, B = 40, vs = samples(key).filter(function (v) { return v !== null; });
+    var W = small.matches ? 350 : 560, H = 250, L = small.matches ? 52 : 64, R = 14, TOP = 12, B = 40, vs = samples(key).filter(function (v) { return v !== null; });
     var rows = vs.map(function (v) { return { v: v, b: bracket(at(key, v)) }; });
     var known = rows.filter(function (r) { return !r.b.none && r.b.high !== null; });
     var most = Math.max.apply(null, known.map(function (r) { return r.b.high; }).concat([1])) * 1.05;
@@ -387,6 +392,7 @@
       s.appendChild(svg("text", { x: L - 6, y: y(u) + 4, "text-anchor": "end" }, u >= 1000 ? "$" + (+(u / 1000).toPrecision(3)) + "k" : "$" + u));
     }
     var ticks = stops ? vs : key === "budget" ? [vs[0], vs[Math.floor(vs.length / 2)], vs[vs.length - 1]] : [0.5, 0.7, 1, 1.4, 2];
+    if (ticks.length > 5 && small.matches) ticks = ticks.filter(function (_, i) { return i % 2 === 0; });
     ticks.forEach(function (v) { s.appendChild(svg("text", { x: stops || (v !== vs[0] && v !== vs[vs.length - 1]) ? x(v) : v === vs[0] ? x(v) : x(v), y: H - B + 16, "text-anchor": v === vs[vs.length - 1] && !stops ? "end" : "middle" }, key === "budget" ? usd(v) : written(key, v))); });
     s.appendChild(svg("text", { x: L + (W - L - R) / 2, y: H - 4, "text-anchor": "middle" }, names[key]));
     if (stops) known.forEach(function (r) {
