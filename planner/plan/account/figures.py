@@ -54,6 +54,7 @@ def plan_of(
         pools=tuple(_pool(account, pool) for pool in account.decided.pools),
         workloads=tuple(_workload(account, s) for s in account.served),
         commitments=money.commitments,
+        allowances=money.cover.records,
         long_terms=money.long_terms if long_terms else None,
         binding=limits_reached(account),
         spot_at_p95_usd_per_month=money.cost_usd + money.spot_rise_usd,

@@ -25,9 +25,10 @@ NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
     *("binding", "commitments", "assumptions", "prices", "commands", "to_sign", "what_moves_it", "elsewhere"),
     "quality",
+    "allowances",
     *("waterfall", "volumes", "crossings", "providers"),
 )
-"""of all tables; the last four are there where a study was made"""
+"""of all tables; the last four are there where a study was made, allowances where there are any"""
 MONEY = C("cost_usd_per_month", "$/month", "money")
 SLOT = (
     C("month", "month", "count", get=lambda at: at.slot.month + 1),
@@ -41,7 +42,8 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
     """All tables of a plan, then those of its studies, always in the same order."""
     makers = (fleet, fleet_by_hour, workloads, deployments, replicas_by_hour, costs, options, rejected, binding,
               commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality)  # fmt: skip
-    return (*(make(plan) for make in makers), *study_tables(plan))
+    besides = (allowances(plan),) if plan.allowances else ()
+    return (*(make(plan) for make in makers), *besides, *study_tables(plan))
 
 
 def fleet(plan: Plan) -> Table:
@@ -250,6 +252,24 @@ def commitments(plan: Plan) -> Table:
         owed,
     )
     return Table("commitments", "Commitments", columns, plan.commitments)
+
+
+def allowances(plan: Plan) -> Table:
+    """Savings plans and provisioned units: what they cost, cover and save, and how much of them is used."""
+    columns = (
+        C("name", "savings plan or units"),
+        C("amount", "amount", formats=PEOPLE, get=lambda a: phrases.allowance_amount(plan, a)),
+        C("units", "units", "number", DATA),
+        C("held", "held", formats=DATA, get=lambda a: str(a.held).lower()),
+        C("usd_per_month", "$/month", "money"),
+        C("covered_usd_per_month", "$/month covered", "money"),
+        C("saved_usd_per_month", "$/month saved", "money"),
+        C("used_frac", "% used", "percent"),
+        C("covered_frac", "% covered", "percent"),
+        C("owed_after_the_quarter_usd", "$ owed after the quarter", "money", get=lambda a: a.beyond_horizon_usd),
+        C("source", "source", formats=FILES),
+    )
+    return Table("allowances", "Savings plans and provisioned units", columns, plan.allowances or ())
 
 
 def assumptions(plan: Plan) -> Table:
