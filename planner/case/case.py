@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
 
 from planner.case.controller import Controller
+from planner.case.power import CasePower
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
 from planner.catalog.profile import Profile
 from planner.catalog.variant import Parallelism
@@ -461,6 +462,7 @@ class Amendment(Strict):
     cache_costs: CacheCosts | None = None
     tenancy: Tenancy | None = None
     start: ColdStart | None = None
+    power: CasePower | None = None
     engineers_usd_per_month: float | None = None
 
 
@@ -574,6 +576,8 @@ class Case(Result, Strict):
     start: ColdStart = ColdStart(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
     autoscaler: Controller | None = None
     """what scales the replicas; None: nobody said"""
+    power: CasePower | None = None
+    """what is known of power and carbon; None: nothing"""
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]
     time_zone: str | None = None

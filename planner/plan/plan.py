@@ -12,6 +12,7 @@ from pydantic import Field
 
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.case.case import Assumption, Case
+from planner.case.power import Doubt
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.formatting import json_text
 from planner.io.result import Result
@@ -199,6 +200,42 @@ class DeploymentRecord(Strict):
     def variant(self) -> Variant:
         sharing = self.parallelism or TENSOR
         return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, sharing, self.speculation or "")
+
+
+class PlacePower(Strict):
+    """What a provider's region draws for the plan."""
+
+    place: str
+    peak_kw: float
+    kwh_per_month: float
+    co2_kg_per_month: float
+    """CO2e of the grid, yearly average"""
+    pue: float
+    grid_g_per_kwh: float
+    doubt: Doubt | None = None
+    """filled, zero (by the source) or assumed: the carbon of its grid is not known well"""
+    source: str
+
+
+class PowerPlan(Strict):
+    """What the plan's own GPUs draw with all around them; what APIs draw is not known."""
+
+    peak_kw: float
+    """in the busiest hour"""
+    peak_slot: int
+    rated_kw: float
+    """with every GPU that a replica uses at the most that it can draw: what policy.power_kw limits"""
+    kwh_per_month: float
+    co2_kg_per_month: float
+    rated_co2_kg_per_month: float
+    """of the month with the most, counted as rated: what policy.co2_kg_per_month limits"""
+    joules_per_token: float | None = None
+    """of the tokens that GPUs read and write; None: they answer nothing"""
+    error_frac: float
+    """mean error of what GPUs draw while they serve, where that is largest"""
+    not_known: tuple[str, ...]
+    """GPUs that are in no figure here, as nobody published what they draw"""
+    places: tuple[PlacePower, ...]
 
 
 class DeploymentPlan(Strict):
@@ -539,6 +576,8 @@ class Plan(Result, Strict):
     commitments: tuple[Commitment, ...]
     allowances: tuple[AllowancePlan, ...] | None = None
     """what is signed or held of them; None: nothing. What they cost is part of the cost of what they cover"""
+    power: PowerPlan | None = None
+    """None: nothing is hosted, or the case knows nothing of power"""
     long_terms: tuple[LongTerm, ...] | None = None
     """what terms would save that outlast the plan; None: the menu has none, or they could be bought"""
     binding: tuple[Binding, ...]
@@ -607,7 +646,7 @@ class Plan(Result, Strict):
         for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
             if data[part][key] is None:
                 del data[part][key]
-        for key in ("allowances", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+        for key in ("power", "allowances", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
             if data[key] is None:
                 del data[key]
         return data

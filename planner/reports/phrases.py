@@ -424,6 +424,44 @@ def allowance(plan: Plan, a: AllowancePlan) -> str:
     return f"{a.name}, {allowance_amount(plan, a)} {way} for {usd(a.usd_per_month)} / month{lost}, {covers}{owed_then}"
 
 
+def power(plan: Plan) -> str | None:
+    """Power, energy and carbon of the fleet in a line; None where nothing is known of them."""
+    found = plan.power
+    if found is None or not found.places:
+        return None
+    each = f", {found.joules_per_token:.2g} J a token" if found.joules_per_token else ""
+    a_month = f"{found.kwh_per_month:,.0f} kWh and {found.co2_kg_per_month:,.0f} kg CO2e a month"
+    assumed = " (grid assumed)" if any(place.doubt for place in found.places) else ""
+    return f"power: {found.peak_kw:,.1f} kW in the busiest hour, {a_month}{assumed}{each}"
+
+
+def power_notes(plan: Plan) -> Iterator[str]:
+    """What power and carbon are of, and what is not in them."""
+    found = plan.power
+    if found is None:
+        return
+    line = power(plan)
+    if line is not None:
+        yield line.removeprefix("power: ")
+        yield (
+            f"at most {found.rated_kw:,.1f} kW, and {found.rated_co2_kg_per_month:,.0f} kg CO2e in the month with the "
+            "most, with every GPU in use at the most that it can draw: what limits count"
+        )
+        yield f"what GPUs draw is off by {percent(found.error_frac)} on average; what APIs draw is not known"
+    for place in found.places:
+        if place.doubt is not None:
+            yield f"{place.place}: {DOUBTS[place.doubt]}"
+    if found.not_known:
+        yield f"without {', '.join(found.not_known)}, whose power nobody published: give tdp_w under catalog.gpus"
+
+
+DOUBTS = {
+    "filled": "its source has this carbon of the grid for unrelated regions: give yours under sites",
+    "zero": "the provider reports no carbon at all, which is not the grid: give yours under sites",
+    "assumed": "no source has its PUE and grid, so that usual ones are taken: give yours under sites",
+}
+
+
 def fleet_notes(plan: Plan) -> Iterator[str]:
     """What a reader of the fleet should know besides."""
     spent = sum(line.starting_usd_per_month for line in plan.fleet)

@@ -138,7 +138,11 @@ def _fleet(plan: Plan) -> Iterator[Part]:
     yield Figures(tuple(lambda draw=draw: draw(plan) for draw in pictures))  # type: ignore[misc]
     reached = "; ".join(phrases.limits_reached(plan))
     fleet = TablePart(tables.fleet(plan), key="fleet-table", most=FLEET_ROWS)
-    yield Group((fleet, Lines((f"limits reached: {reached}",) if reached else (), formats=TEXT)))
+    lines = [f"limits reached: {reached}"] if reached else []
+    lines += [line] if (line := phrases.power(plan)) else []
+    yield Group((fleet, Lines(tuple(lines), formats=TEXT)))
+    if plan.power is not None:
+        yield TablePart(tables.power(plan), folded=True, formats=RICH)
     yield TablePart(tables.commitments(plan), formats=HTML)
     if plan.allowances:
         yield TablePart(tables.allowances(plan))

@@ -14,6 +14,7 @@ from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
+from planner.case.demand.load_power import power_of
 from planner.case.demand.load_speculation import drafters
 from planner.case.demand.load_workloads import Surroundings, WorkloadReader
 from planner.case.demand.notes import Notes
@@ -150,6 +151,7 @@ class _Loader:
         menu = (on_menu, offers, catalog.offers)
         scenarios = ScenarioReader(spec, workloads, reader.logged, menu, read, self.notes) if with_future else None
         future = future_fields(spec, catalog, offers, limits, scenarios, self.notes)
+        power = power_of(spec, on_menu, offers, self.notes)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
             self.notes.complain(("time_zone",), message, "Write one such as Europe/Berlin or UTC")
@@ -179,6 +181,7 @@ class _Loader:
             tenancy=tenancy,
             start=start,
             autoscaler=None if spec.policy.autoscaler is None else spec.policy.autoscaler.controller(),
+            power=power,
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.notes.assumptions),
             time_zone=spec.time_zone,

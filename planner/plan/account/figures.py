@@ -7,6 +7,7 @@ from planner.plan.account.account import Account
 from planner.plan.account.flows import Served
 from planner.plan.account.limits import limits_reached
 from planner.plan.account.money import per_1m
+from planner.plan.account.power import power_of
 from planner.plan.account.replicas import deployment_record
 from planner.plan.decisions import PoolDecision
 from planner.plan.plan import (
@@ -55,6 +56,7 @@ def plan_of(
         workloads=tuple(_workload(account, s) for s in account.served),
         commitments=money.commitments,
         allowances=money.cover.records,
+        power=power_of(account),
         long_terms=money.long_terms if long_terms else None,
         binding=limits_reached(account),
         spot_at_p95_usd_per_month=money.cost_usd + money.spot_rise_usd,

@@ -24,11 +24,10 @@ from planner.reports.tables.studies import study_tables
 NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
     *("binding", "commitments", "assumptions", "prices", "commands", "to_sign", "what_moves_it", "elsewhere"),
-    "quality",
-    "allowances",
+    *("quality", "power", "allowances"),
     *("waterfall", "volumes", "crossings", "providers"),
 )
-"""of all tables; the last four are there where a study was made, allowances where there are any"""
+"""of all tables; the last four are there where a study was made"""
 MONEY = C("cost_usd_per_month", "$/month", "money")
 SLOT = (
     C("month", "month", "count", get=lambda at: at.slot.month + 1),
@@ -41,9 +40,9 @@ SLOT = (
 def tables_of(plan: Plan) -> tuple[Table, ...]:
     """All tables of a plan, then those of its studies, always in the same order."""
     makers = (fleet, fleet_by_hour, workloads, deployments, replicas_by_hour, costs, options, rejected, binding,
-              commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality)  # fmt: skip
-    besides = (allowances(plan),) if plan.allowances else ()
-    return (*(make(plan) for make in makers), *besides, *study_tables(plan))
+              commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality,
+              power, allowances)  # fmt: skip
+    return (*(make(plan) for make in makers), *study_tables(plan))
 
 
 def fleet(plan: Plan) -> Table:
@@ -270,6 +269,24 @@ def allowances(plan: Plan) -> Table:
         C("source", "source", formats=FILES),
     )
     return Table("allowances", "Savings plans and provisioned units", columns, plan.allowances or ())
+
+
+def power(plan: Plan) -> Table:
+    """Power, energy and carbon by place, and of the whole."""
+    columns = (
+        C("place", "place"),
+        C("peak_kw", "kW at most", "number"),
+        C("kwh_per_month", "kWh/month", "count"),
+        C("co2_kg_per_month", "kg CO2e/month", "count"),
+        C("pue", "PUE", "number"),
+        C("grid_g_per_kwh", "g CO2e/kWh", "count"),
+        C("doubt", "doubt"),
+        C("source", "PUE and grid from", formats=DATA),
+    )
+    found = plan.power
+    if found is None:
+        return Table("power", "Power and carbon", columns, ())
+    return Table("power", "Power and carbon", columns, found.places, tuple(phrases.power_notes(plan)))
 
 
 def assumptions(plan: Plan) -> Table:
