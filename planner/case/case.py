@@ -257,6 +257,8 @@ class Limits(Strict):
     """kinds of GPU that the team is ready to operate"""
     max_deployments: int = Field(default=2, ge=1)
     """deployments that may serve one workload together, K"""
+    max_boxes_per_replica: dict[str, int] | None = None
+    """by model, boxes that a replica may span where one does not hold it; None: one, whatever the model"""
     parallelism: tuple[Parallelism, ...] | None = None
     """ways in which the GPUs of a replica may share a mixture of experts; None: tensor parallelism alone"""
     speculation: tuple[str, ...] | None = None

@@ -47,13 +47,14 @@ def options_are_named(checked: Checked) -> Iterator[str]:
 def _option_holds(checked: Checked, w: Workload, o: OptionRecord) -> Iterator[str]:
     yield from caching_is_allowed(w, o.caching)
     yield from is_not("its name", o.option, " + ".join(o.deployments) or (f"api {o.api}" if o.api else NOBODY))
-    described = (o.model, o.quantization, o.gpu, o.offer, o.gpus_per_replica, o.parallelism, o.speculation)
+    how = (o.gpus_per_replica, o.parallelism, o.boxes_per_replica, o.speculation)
+    described = (o.model, o.quantization, o.gpu, o.offer, *how)
     if len(o.deployments) == 1:
         if o.variant is None or o.offer not in checked.case.offers or o.deployments != (o.variant.key_on(o.offer),):
             yield f"it is described as {o.variant} of {o.offer}"
         else:
             yield from is_not("the GPU of its offer", o.gpu, checked.case.offers[o.offer].gpu)
-    elif described != (None, None, None, None, 0, None, None):
+    elif described != (None, None, None, None, 0, None, None, None):
         yield f"it is described as one deployment, but has {len(o.deployments)}"
     if o.api is not None:
         yield from _the_api_serves_all(checked, w, o)

@@ -146,5 +146,8 @@ def _deployment_is_known(plan: Plan, planned: DeploymentPlan, buckets: int) -> I
         yield f"the case has no figures of the GPU {gpu}"
     if d.gpus_per_replica < 1:
         yield f"a replica of {d.gpus_per_replica} GPUs"
+    boxes = d.boxes_per_replica
+    if boxes is not None and (boxes < 2 or d.gpus_per_replica % boxes):
+        yield f"a replica of {d.gpus_per_replica} GPUs over {boxes} boxes"
     if len(d.seconds_per_request) != buckets:
         yield "seconds_per_request does not have one entry for each request length"

@@ -145,6 +145,7 @@ def _deployment(h: Hosted) -> DeploymentDecision:
         gpus_per_replica=c.machine.gpus,
         parallelism=c.on_gpus.other_parallelism,
         speculation=c.speculation or None,
+        boxes_per_replica=c.on_gpus.several_boxes,
         serves=tuple(np.isfinite(c.seconds_per_request).tolist()),
         replicas_by_slot=tuple(int(n) for n in h.use.replicas),
         firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),

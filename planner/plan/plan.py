@@ -24,6 +24,7 @@ from planner.plan.study_records import Studies, Why
 PLAN_FORMAT = "fleetplan-plan/6"
 """of a plan of one block, and of one of several"""
 Drafts = Annotated[str, Field(pattern=r"^\S.*:[0-9]{1,3}$")]
+SeveralBoxes = Annotated[int, Field(ge=2, le=64)]
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off", "assumed_limits", "simpler", "sampled", "verified", "operation"]
 
@@ -157,6 +158,8 @@ class DeploymentRecord(Strict):
     gpus_per_replica: int
     parallelism: Parallelism | None = None
     """how its GPUs share a mixture of experts; None: by tensor parallelism, as they share every other model"""
+    boxes_per_replica: SeveralBoxes | None = None
+    """that it spans as stages of a pipeline, each with as many of its GPUs; None: it stands in one"""
     speculation: Drafts | None = None
     """how its tokens are drafted, as method:tokens; None: they are not"""
     accepted_tokens: float | None = None
@@ -198,8 +201,8 @@ class DeploymentRecord(Strict):
 
     @property
     def variant(self) -> Variant:
-        sharing = self.parallelism or TENSOR
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, sharing, self.speculation or "")
+        how = self.parallelism or TENSOR, self.speculation or "", self.boxes_per_replica or 1
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, *how)
 
 
 class PlacePower(Strict):
@@ -353,6 +356,7 @@ class OptionRecord(Strict):
     gpu: str | None = None
     gpus_per_replica: int = 0
     parallelism: Parallelism | None = None
+    boxes_per_replica: SeveralBoxes | None = None
     speculation: Drafts | None = None
     offer: str | None = None
     deployments: tuple[str, ...]
@@ -388,6 +392,7 @@ class RejectionRecord(Strict):
     gpus_per_replica: int
     """0: of any number"""
     parallelism: Parallelism | None = None
+    boxes_per_replica: SeveralBoxes | None = None
     speculation: Drafts | None = None
 
     @classmethod
@@ -405,6 +410,7 @@ class RejectionRecord(Strict):
             gpu=variant.gpu if variant else None,
             gpus_per_replica=variant.gpus_per_replica if variant else 0,
             parallelism=variant.other_parallelism if variant else None,
+            boxes_per_replica=variant.several_boxes if variant else None,
             speculation=(variant.speculation or None) if variant else None,
         )
 
@@ -422,7 +428,8 @@ def _variant_of(r: OptionRecord | RejectionRecord) -> Variant | None:
     """What an option or a rejection is of; None where that is no deployment."""
     if r.model is None or r.quantization is None or r.gpu is None:
         return None
-    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, r.parallelism or TENSOR, r.speculation or "")
+    how = r.parallelism or TENSOR, r.speculation or "", r.boxes_per_replica or 1
+    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, *how)
 
 
 class Commitment(Strict):

@@ -88,6 +88,10 @@ class MenuSpec(Strict):
     engine: str = "vllm"
     """The serving engine: vllm, sglang, tensorrt-llm or tgi."""
     max_gpus_per_replica: PositiveWhole = 8
+    max_boxes_per_replica: int | None = Field(default=None, ge=1, le=8, examples=[2])
+    """Boxes of one offer that a replica may span, as stages of a pipeline, where one of them does not hold the weights.
+    By default 4 for models that no single box on the menu holds in any of its quantizations, else 1. What connects the
+    boxes must be known: catalog: {offers: {NAME: {interconnect: {kind: infiniband, gb_per_s: 50}}}}."""
     parallelism: tuple[Parallelism, ...] | None = Field(default=None, min_length=1)
     """How the GPUs of a replica may share a mixture of experts: tensor (a slice of every layer on each), expert (whole
     experts), data (whole experts, and all of attention on each GPU for its own requests). By default tensor: what the
