@@ -210,6 +210,9 @@ def grid_of(case: Case, density: Density) -> Grid:
     linear = not (case.limits.vendor_cap_usd_per_month or case.limits.new_api_cap_usd_per_month is not None)
     if not linear:
         why_not.append("caps on what vendors are paid depend on prices: plans do not hold at other prices")
+    if case.allowances:
+        monotone = linear = False
+        why_not.append("savings plans and provisioned units are paid whatever they cover: costs do not follow prices")
     levels, own = _levels(case)
     apis = may_use_an_api(case)
     answered_at_once = any(w.deadline_h is None for w in case.workloads)
