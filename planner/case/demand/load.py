@@ -8,10 +8,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from planner.case.case import Case, KvDisk, Origin, Workload
+from planner.case.boxes import boxes_by_model, with_interconnect
+from planner.case.case import Case, KvDisk, Limits, Origin, Workload
 from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check_price_steps, offers_at
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
+from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_power import power_of
 from planner.case.demand.load_speculation import drafters
@@ -132,18 +134,22 @@ class _Loader:
         same_model = self._sellers(spec, workloads, catalog, apis)
         menu_apis = (*named, *same_model) if spec.menu.apis is not None else (baseline,)
         limits = limits_of(spec, catalog, workloads, offers, apis, self.notes)
+        limits = self._with_boxes(limits, spec, workloads, offers, catalog, quantizations)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.notes)
         start = start_of(spec.policy, purchase, self.notes)
         tenancy = tenancy_of(spec.policy, workloads, self.notes)
         cache_costs = cache_costs_of(spec.policy, workloads, self.notes)
         self._menu_assumptions(spec, purchase, offers)
+        allowances = allowances_of(spec, purchase, offers, menu_apis, self.notes)
 
         def read(w: WorkloadSpec, k: int, notes: Notes) -> Workload:
             return WorkloadReader(around, self.files, notes, names, zone).workload(w, k)
 
         check_price_steps(spec, offers, self.notes)
         offers, kv_disk = self._with_host_memory(spec, offers), self._disk(spec)
+        if limits.max_boxes_per_replica is not None:
+            offers = {key: with_interconnect(offer) for key, offer in offers.items()}
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         on_menu = {g: catalog.gpus[g] for g in gpus_used}
         menu = (on_menu, offers, catalog.offers)
@@ -183,9 +189,29 @@ class _Loader:
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.notes.assumptions),
             time_zone=spec.time_zone,
+            allowances=allowances,
             **future,
         )
         return case, scenarios
+
+    def _with_boxes(
+        self,
+        limits: Limits,
+        spec: DemandFile,
+        workloads: tuple[Workload, ...],
+        offers: dict[str, Offer],
+        catalog: Catalog,
+        quantizations: tuple[str, ...],
+    ) -> Limits:
+        """With the boxes that replicas of each model may span; one where nobody asks for more and models fit."""
+        if self.notes.mistakes:
+            return limits
+        given, most_gpus = spec.menu.max_boxes_per_replica, limits.max_gpus_per_replica
+        most = boxes_by_model(given, workloads, offers, catalog, quantizations, most_gpus)
+        if most is not None and given is None:
+            why = f"no single box on the menu holds {listed(list(most), 'or')}"
+            self.notes.assume("menu.max_boxes_per_replica", str(max(most.values())), why)
+        return limits if most is None else limits.model_copy(update={"max_boxes_per_replica": most})
 
     def _with_host_memory(self, spec: DemandFile, offers: dict[str, Offer]) -> dict[str, Offer]:
         """Boxes with their memory, where some workload may keep KV cache in it."""
