@@ -19,6 +19,7 @@ from planner.candidates.replica import machine_for
 from planner.case.boxes import known_links, most_boxes
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.variant import Variant
+from planner.explanations.limits import every_limit
 from planner.export.export import export_plan
 from planner.export.hosted import Settings
 from planner.export.packing import Wanted, packed, skews
@@ -106,8 +107,18 @@ def test_several_boxes_of_one_kind_against_one_of_another() -> None:
 
 
 def test_one_is_the_most_where_the_file_says_so() -> None:
-    with pytest.raises(planner.Infeasible):
+    with pytest.raises(planner.Infeasible, match=r"up to 4 boxes instead of 1 \(menu\.max_boxes_per_replica\)"):
         planned(demand(*K3, "max_boxes_per_replica: 1"))
+
+
+def test_more_boxes_are_offered_only_where_one_does_not_do() -> None:
+    few = planner.case_from_text(demand("kimi-k3", "b200", "mxfp4", "max_boxes_per_replica: 2"))
+    (limit,) = [x for x in every_limit(few) if "boxes" in x.key]
+    more = limit.one_more.change(few)
+    assert more.limits.max_boxes_per_replica == {"kimi-k3": 4} and few.limits.max_boxes_per_replica == {"kimi-k3": 2}
+    for gpu in ("b200", "b300"):
+        case = planner.case_from_text(demand("kimi-k3", gpu, "mxfp4"))
+        assert not [x for x in every_limit(case) if "boxes" in x.key]
 
 
 OWN = """
@@ -318,6 +329,7 @@ def test_groups_are_exported_to_kubernetes() -> None:
     assert service["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
     assert [against_restricted(pod) for pod in pods_of(files)] == [[], []]
     assert "LeaderWorkerSet" in files["README.md"] and "efa" in files["README.md"]
+    assert 'pod=~"agents(-spot)?-[0-9]+"' in files["README.md"]
 
 
 @pytest.mark.parametrize("target", ["keda", "karpenter", "kserve", "ray"])
