@@ -148,7 +148,7 @@ def _parallelism(case: Case) -> Iterator[Limit]:
         able = (support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
         if way not in now and any(able):
             ways = tuple(w for w in PARALLELISMS if w in (*now, way))
-            measured = "" if way == TENSOR else "once you have measured it"
+            measured = "" if way == TENSOR else ", once you have measured it"
             label = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
             step = Experiment(label, with_limits(parallelism=ways))
             yield _permission(f"menu.parallelism.{way}", step, one_more=step)

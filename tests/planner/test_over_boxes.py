@@ -18,7 +18,7 @@ from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.replica import machine_for
 from planner.case.boxes import known_links, most_boxes
 from planner.catalog.entries import Offer, shipped_catalog
-from planner.catalog.variant import Variant
+from planner.catalog.variant import PARALLELISMS, Parallelism, Variant, of_key
 from planner.explanations.limits import every_limit
 from planner.export.export import export_plan
 from planner.export.hosted import Settings
@@ -312,6 +312,22 @@ def test_the_command_joins_its_boxes() -> None:
     assert (given["--tensor-parallel-size"], given["--pipeline-parallel-size"], given["--nnodes"]) == ("8", "2", "2")
     assert given["--node-rank"] == "0" and command.replicas_per_instance == 0
     assert any("--headless" in note and "efa" in note for note in command.notes)
+
+
+def test_the_runner_up_is_named() -> None:
+    """Without two boxes, three: deployments are known by their keys, whatever their replicas are."""
+    found = planner.explain(kimi())
+    (choice,) = found.choices
+    assert choice.runner_up is not None and "3 boxes of 8 x b200" in (choice.runner_up.served_by or "")
+
+
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
+@pytest.mark.parametrize("speculation", ["", "eagle3:3", "draft:llama-3.1-8b:4"])
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_keys_are_read_as_they_are_made(parallelism: Parallelism, speculation: str, boxes: int) -> None:
+    variant = Variant("kimi-k3", "mxfp4", "", 16, parallelism, speculation, boxes)
+    place = "aws/p6-b200.48xlarge@us-east-1"
+    assert of_key(variant.key_on(place)) == (variant, place)
 
 
 def test_groups_are_exported_to_kubernetes() -> None:
