@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from planner.case.apis import allowed_apis
-from planner.case.case import Case, Workload
+from planner.case.case import Allowance, Case, Workload
 from planner.case.slots import month_factor, slots_of
 from planner.catalog.entries import OfferPrices
 
@@ -51,6 +51,16 @@ def with_vendor_cap(vendor: str, usd_per_month: float | None) -> Change:
         others = {key: most for key, most in (case.limits.vendor_cap_usd_per_month or {}).items() if key != vendor}
         own = {} if usd_per_month is None else {vendor: usd_per_month}
         return with_limits(vendor_cap_usd_per_month={**others, **own} or None)(case)
+
+    return change
+
+
+def without_allowances(which: Callable[[Allowance], bool]) -> Change:
+    """Without savings plans or provisioned units that could be signed; those that are held stay."""
+
+    def change(case: Case) -> Case:
+        left = tuple(a for a in case.allowances or () if a.held or not which(a))
+        return case if left == (case.allowances or ()) else case.model_copy(update={"allowances": left or None})
 
     return change
 

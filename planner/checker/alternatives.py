@@ -75,6 +75,8 @@ def _the_api_serves_all(checked: Checked, w: Workload, o: OptionRecord) -> Itera
     usd_per_h = 3600 * seen @ request_usd(checked.case, w, o.api)
     usd = account.a_month(usd_per_h + cache_usd_per_h(checked.case, w, o.caching, account.slots))
     requests = 3600 * account.a_month(seen.sum(axis=1))
+    if o.chosen:
+        usd += account.a_month(account.money.cover.more_usd_per_h(w.name))
     yield from differs("cost_usd_per_month", o.cost_usd_per_month, usd)
     yield from differs("api_share_frac", o.api_share_frac, requests / checked.account.requests_per_month(w))
     yield from is_not("peak_replicas", o.peak_replicas, 0)

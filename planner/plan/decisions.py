@@ -69,6 +69,8 @@ class Decisions:
     pools: tuple[PoolDecision, ...]
     workloads: tuple[WorkloadDecision, ...]
     """in the order of the case"""
+    signed: tuple[tuple[str, float], ...] = ()
+    """units of each allowance, held ones included, in the order of the case"""
 
 
 def decisions_of(plan: Plan) -> Decisions:
@@ -91,6 +93,7 @@ def decisions_of(plan: Plan) -> Decisions:
             )
             for w in plan.workloads
         ),
+        signed=tuple((a.name, a.units) for a in plan.allowances or ()),
     )
 
 

@@ -96,7 +96,7 @@ class FleetLine(Strict):
     starting_usd_per_month: float
     """for the time that these starts take"""
     cost_usd_per_month: float
-    """starting included"""
+    """starting included; on demand with what allowances cover taken off, and a share of what these cost"""
     price_source: str
     price_date: str | None = None
     price_assumption: str | None = None
@@ -444,6 +444,30 @@ class Commitment(Strict):
     """still owed after the quarter, besides"""
 
 
+class AllowancePlan(Strict):
+    """A savings plan, or provisioned units: what is signed of it, and what it covers."""
+
+    name: str
+    units: float
+    """that are paid in every hour: dollars of a savings plan, units of an API"""
+    held: bool
+    """signed before: paid in any case, so no part of the cost"""
+    usd_per_month: float
+    """paid for it, used or not"""
+    covered_usd_per_month: float
+    """what it covers would cost without it"""
+    saved_usd_per_month: float
+    """by it: what it covers less what is paid for it"""
+    used_frac: float
+    """share of what is signed that hours use; the rest is lost"""
+    covered_frac: float
+    """share that it covers of what it may cover, by what that would cost"""
+    beyond_horizon_usd: float
+    """still owed after the quarter, besides"""
+    source: str
+    date: str | None = None
+
+
 class LongTerm(Strict):
     """A term of more than a year that is not bought, since it outlasts the plan: the same instances, priced again."""
 
@@ -557,6 +581,8 @@ class Plan(Result, Strict):
     pools: tuple[PoolPlan, ...]
     workloads: tuple[WorkloadPlan, ...]
     commitments: tuple[Commitment, ...]
+    allowances: tuple[AllowancePlan, ...] | None = None
+    """what is signed or held of them; None: nothing. What they cost is part of the cost of what they cover"""
     power: PowerPlan | None = None
     """None: nothing is hosted, or the case knows nothing of power"""
     long_terms: tuple[LongTerm, ...] | None = None
@@ -627,7 +653,7 @@ class Plan(Result, Strict):
         for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
             if data[part][key] is None:
                 del data[part][key]
-        for key in ("power", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+        for key in ("power", "allowances", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
             if data[key] is None:
                 del data[key]
         return data

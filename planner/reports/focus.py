@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 
-from planner.case.case import Holding
+import numpy as np
+
+from planner.case.case import Allowance, Holding
 from planner.case.menu import held_by_term
 from planner.case.prices import HELD, usd_per_h
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import FleetLine, Plan
+from planner.plan.signing import allowance_of
 from planner.reports.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH
 
@@ -91,6 +94,7 @@ def _charges(view: PlanAccount, month: int, first: bool) -> Iterator[Cells]:
     for s in view.served:
         if s.decided.api is not None and s.decided.api_flows:
             yield from _tokens(view, s, month)
+    yield from _allowances(view, month)
     besides = (
         ("Caches", "caches of prompts and answers", plan.costs.caching_usd_per_month),
         ("Engineers", "engineers who run the fleet", plan.costs.engineers_usd_per_month),
@@ -115,12 +119,82 @@ def _used(view: PlanAccount, line: FleetLine, month: int) -> Iterator[Cells]:
     plan = view.plan
     slots = [(s, n) for s, n in zip(plan.slots, line.instances_by_slot, strict=True) if s.month == month]
     hours = sum(s.hours_per_month * n for s, n in slots) + line.starting_usd_per_month / line.usd_per_h
+    if line.purchase == "on-demand":
+        hours -= sum(_in_month(view, part, month) for _, part in _covered(view, line.offer))
     reserved = line.purchase in TERM_MONTHS
-    if not hours:
+    if hours <= 10**-DIGITS * len(slots):
         return
     cells = _instances(plan, line.offer, line.purchase, hours, line.usd_per_h, reserved)
     used = {**_commitment(line.offer, line.purchase, hours), "CommitmentDiscountStatus": "Used", "BilledCost": "0"}
     yield cells | used if reserved else cells
+
+
+def _covered(view: PlanAccount, item: str) -> list[tuple[str, np.ndarray]]:
+    """What each allowance covers of an offer or of a workload's bill [slot]."""
+    return [(name, part) for (name, of), part in view.money.cover.parts.items() if of == item]
+
+
+def _in_month(view: PlanAccount, per_hour: np.ndarray, month: int) -> float:
+    """What an hourly amount [slot] comes to in one month."""
+    return sum(s.hours_per_month * float(x) for s, x in zip(view.slots, per_hour, strict=True) if s.month == month)
+
+
+def _allowances(view: PlanAccount, month: int) -> Iterator[Cells]:
+    """What is signed is billed in one row; it is effective in those of what it covers, and in that of what is lost."""
+    cover = view.money.cover
+    for record in cover.records or ():
+        a = allowance_of(view.plan, record.name)
+        takes = next(each for each in cover.all.each if each.key == record.name)
+        provider = view.case.apis[a.api].provider if a.api else view.case.offers[next(iter(a.rates or {}))].provider
+        base = _sold_by(PROVIDERS.get(provider, provider)) | _of_allowance(a, record.held)
+        usd = a.usd_per_h / takes.covers
+        used = 0.0
+        for (name, item), part in cover.parts.items():
+            quantity = _in_month(view, part, month)
+            if name == record.name and quantity > 10**-DIGITS:
+                taken = quantity * takes.takes[item] * usd
+                used += taken
+                listed = quantity * cover.all.usd_of[item]
+                cells = _usage(f"{item} under {name}", quantity, "Hours" if a.api is None else "USD", taken, listed)
+                cells |= {
+                    "BilledCost": "0",
+                    "CommitmentDiscountQuantity": _number(taken),
+                    "PricingCategory": "Committed",
+                }
+                where = _of_instances(view.case.offers[item]) if a.api is None else {}
+                yield base | cells | where | {"CommitmentDiscountStatus": "Used", "SkuPriceId": f"{item}:{name}"}
+        paid = HOURS_PER_MONTH * record.units * a.usd_per_h
+        hours = HOURS_PER_MONTH * record.units
+        yield base | _priced(hours, "USD" if a.api is None else "Unit Hours", paid) | {
+            "BilledCost": _number(paid),
+            "EffectiveCost": "0",
+            "ChargeCategory": "Purchase",
+            "ChargeDescription": f"{record.units:g} of {record.name}",
+            "ChargeFrequency": "Recurring",
+            "CommitmentDiscountQuantity": _number(paid),
+        }  # fmt: skip
+        if paid - used > 10**-DIGITS:
+            lost = _usage(f"unused of {record.name}", 1.0, "Months", paid - used, paid - used)
+            lost |= {"BilledCost": "0", "ConsumedQuantity": "", "ConsumedUnit": "", "PricingCategory": "Committed"}
+            lost |= {"CommitmentDiscountQuantity": _number(paid - used)}
+            yield base | lost | {"CommitmentDiscountStatus": "Unused"}
+
+
+def _of_allowance(a: Allowance, held: bool) -> Cells:
+    kind = "Savings Plan" if a.api is None else "Provisioned Throughput"
+    return {
+        "CommitmentDiscountCategory": "Spend" if a.api is None else "Usage",
+        "CommitmentDiscountId": f"{HELD if held else 'planned'}:{a.name}",
+        "CommitmentDiscountName": a.name,
+        "CommitmentDiscountType": kind,
+        "CommitmentDiscountUnit": "USD",
+        "ServiceCategory": "Compute" if a.api is None else "AI and Machine Learning",
+        "ServiceName": kind,
+        "ServiceSubcategory": "Virtual Machines" if a.api is None else "Generative AI",
+        "SkuId": a.name,
+        "SkuMeter": kind,
+        "SkuPriceId": a.name,
+    }
 
 
 def _held(plan: Plan, holding: Holding, in_use: bool) -> Cells:
@@ -222,8 +296,12 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
         ):  # fmt: skip
             sums[kind][0] += requests * tokens
             sums[kind][1] += requests * price
+    bill = sum(amount for _, amount in sums.values())
+    covered = sum(_in_month(view, part, month) for _, part in _covered(view, s.w.name))
+    share = 1 - covered / bill if bill else 1.0
     for kind, (count, amount) in sums.items():
-        if not count:
+        count, amount = share * count, share * amount
+        if count <= 10**-DIGITS:
             continue
         cells = _usage(f"{s.w.name}: {s.decided.api} {kind}", count / 1e6, "1M Tokens", amount, amount)
         yield cells | _sold_by(api.provider) | {

@@ -13,6 +13,7 @@ from planner.case.case import Case, KvDisk, Limits, Origin, Workload
 from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check_price_steps, offers_at
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
+from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_power import power_of
 from planner.case.demand.load_speculation import drafters
@@ -140,6 +141,7 @@ class _Loader:
         tenancy = tenancy_of(spec.policy, workloads, self.notes)
         cache_costs = cache_costs_of(spec.policy, workloads, self.notes)
         self._menu_assumptions(spec, purchase, offers)
+        allowances = allowances_of(spec, purchase, offers, menu_apis, self.notes)
 
         def read(w: WorkloadSpec, k: int, notes: Notes) -> Workload:
             return WorkloadReader(around, self.files, notes, names, zone).workload(w, k)
@@ -187,6 +189,7 @@ class _Loader:
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.notes.assumptions),
             time_zone=spec.time_zone,
+            allowances=allowances,
             **future,
         )
         return case, scenarios

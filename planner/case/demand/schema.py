@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema
 
 from planner.case.case import RiskMeasure, RouterName
 from planner.case.controller import Controller, Signal, controllers
+from planner.case.demand.allowance_schema import MOST_ALLOWANCES, ProvisionedSpec, SavingsPlanSpec
 from planner.case.demand.future_schema import (
     MOST_QUARTERS,
     ForecastScenarios,
@@ -108,6 +109,10 @@ class MenuSpec(Strict):
     """Whether work with a deadline may wait for a cheaper hour."""
     api_batch: bool = Field(default=True, examples=[False])
     """Whether work with a deadline may go to an API at its batch price."""
+    savings_plans: bool = Field(default=True, examples=[False])
+    """Whether savings plans may be signed; those that are held are there in any case."""
+    provisioned: bool = Field(default=True, examples=[False])
+    """Whether provisioned units of APIs may be signed; those that are held are there in any case."""
     max_requests_in_flight: PositiveWhole | None = Field(default=None, examples=[64])
     """Most requests that a replica works on at once; 1 is no batching. By default what the engine admits."""
 
@@ -469,6 +474,11 @@ class DemandFile(Strict):
     )
     menu: MenuSpec = MenuSpec()
     prices: dict[str, DatedPriceSpec] = {}
+    savings_plans: tuple[SavingsPlanSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
+    """Commitments in dollars an hour over several instances, at your rates: AWS and Azure savings plans, GCP flexible
+    commitments. How much to sign of each is part of the plan."""
+    provisioned: tuple[ProvisionedSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
+    """Provisioned throughput of APIs at your prices. How many units to sign is part of the plan."""
     catalog: dict[str, dict[str, Any]] | str | None = None
     """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or their file."""
     profiles: tuple[str, ...] = ()
