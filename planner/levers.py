@@ -17,6 +17,7 @@ from planner.case.changes import (
     may_use_an_api,
     with_limits,
     with_workloads,
+    without_allowances,
     without_drafts,
     without_purchase,
 )
@@ -24,6 +25,7 @@ from planner.case.drafts import methods_of
 from planner.catalog.entries import CacheLoss, QualityLoss, shipped_catalog
 from planner.catalog.variant import TENSOR
 from planner.plan.plan import Plan, WorkloadPlan
+from planner.plan.signing import allowance_of
 
 UNQUANTIZED = "fp16"
 ON_DEMAND = "on-demand"
@@ -209,7 +211,12 @@ def first_purchase(case: Case) -> str:
 
 def _other_purchases(case: Case) -> str:
     others = [option for option in case.purchase if option != first_purchase(case)]
-    return f"bought as {', '.join(others)} too" if others else ""
+    plans = [a.name for a in case.allowances or () if a.api is None and not a.held]
+    ways = [
+        *([f"bought as {', '.join(others)} too"] if others else []),
+        *([f"under {', '.join(plans)}"] if plans else []),
+    ]
+    return ", ".join(ways)
 
 
 # -- the registry -----------------------------------------------------------------------------------------------
@@ -226,6 +233,21 @@ LEVERS: tuple[Lever, ...] = (
         step="purchase",
         in_plan=_buys(is_commitment),
         change=without_purchase(is_commitment),
+    ),
+    PlanLever(
+        key="savings plans",
+        step="purchase",
+        switch=Switch("savings-plans", "savings_plans", False),
+        in_plan=lambda plan: any(not a.held and allowance_of(plan, a.name).api is None for a in plan.allowances or ()),
+        change=without_allowances(lambda a: a.api is None),
+    ),
+    PlanLever(
+        key="provisioned throughput",
+        step=LAST_STEP,
+        switch=Switch("provisioned", "provisioned", False),
+        adds=lambda case: "provisioned units" if any(a.api and not a.held for a in case.allowances or ()) else "",
+        in_plan=lambda plan: any(not a.held and allowance_of(plan, a.name).api for a in plan.allowances or ()),
+        change=without_allowances(lambda a: a.api is not None),
     ),
     PlanLever(
         key="quantization",

@@ -249,6 +249,8 @@ class FleetProblem:
         quotas = [offer.max_instances] if offer.max_instances is not None else []
         if offer.gpu in self.max_gpus:
             quotas.append(self.max_gpus[offer.gpu] // offer.box)
+        if gpus_per_replica > offer.box:  # it takes whole boxes
+            return min(quotas) * offer.box // gpus_per_replica if quotas else None
         return min(quotas) * (offer.box // gpus_per_replica) if quotas else None
 
     def decided_commitments(self, g: str) -> tuple[int, int | None]:

@@ -38,6 +38,8 @@ class Candidate:
     """share of the staffing rule's load that its replicas carry where they serve the pool alone [hour of the days]"""
     spot_allowed: bool
     """whether it starts fast enough to replace what a reclaim takes"""
+    boxes: int = 1
+    """that a replica spans"""
     alone: bool = True
     """False where it is of use in a mix only: it cannot serve all lengths, or another one beats it by itself"""
     some_lengths: bool = False
@@ -70,7 +72,7 @@ class Candidate:
     @property
     def on_gpus(self) -> Variant:
         """Without the offer."""
-        replica = self.offer.gpu, self.machine.gpus, self.parallelism, self.speculation
+        replica = self.offer.gpu, self.machine.gpus, self.parallelism, self.speculation, self.boxes
         return Variant(self.model_key, self.quantization_key, *replica)
 
     @property

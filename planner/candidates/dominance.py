@@ -40,7 +40,8 @@ class Dominated:
 def dominated_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Dominated:
     """Find the dominated candidates among all that may serve a pool, listed once for each GPU."""
     gpu = np.array([" ".join([c.offer.gpu, *map(str, c.replica.tiers)]) for c in found])
-    alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))
+    comparable = (gpu[:, None] == gpu) & _stands_where(found)
+    alone, mixed = _no_worse(case, found, found, comparable, _sizes_in_zones(offers))
     no_worse = alone & mixed & _stands_for_two(found, found)
     variants, variant = _variants(found)
     mixes = np.array([c.staffing_in_a_mix is not None for c in found], dtype=bool)
@@ -55,6 +56,18 @@ def dominated_variants(case: Case, found: Sequence[Candidate], offers: Iterable[
     better = _first_of_equals(mixed) & (variant[:, None] != variant) & stays[:, None]
     replaced_by = {k: frozenset(variants[variant[i]] for i in np.flatnonzero(better[:, k])) for k in range(len(found))}
     return Dominated(by, frozenset(beaten_alone) - by.keys(), replaced_by)
+
+
+def _stands_where(found: Sequence[Candidate]) -> np.ndarray:
+    """Whether one stands on every offer that another one may stand on [one, another].
+
+    What spans several boxes stands on offers of that size alone; in one box, wherever it fits.
+    """
+    boxes = np.array([c.boxes for c in found])
+    each = np.array([c.machine.gpus // c.boxes for c in found])
+    apart = boxes > 1
+    stands: np.ndarray = np.where(apart[:, None], apart & (each[:, None] == each), ~apart | (each[:, None] <= each))
+    return stands
 
 
 def _first_of_equals(no_worse: np.ndarray) -> np.ndarray:

@@ -12,11 +12,12 @@ from copy import copy
 
 from planner.candidates.replica import Replica
 from planner.candidates.traffic import Traffic
+from planner.case.boxes import link_gb_per_s
 from planner.case.case import Case
 from planner.catalog.variant import Variant
 
 MOST_KNOWN = 8192
-Key = tuple[Variant, str, tuple[int, ...]]
+Key = tuple[Variant, str, float | None, tuple[int, ...]]
 
 
 class KnownReplicas:
@@ -35,8 +36,8 @@ class KnownReplicas:
         work_out: Callable[[Sequence[Traffic]], Iterator[Replica]],
     ) -> Iterator[Replica]:
         """Yield the replica for each traffic, in their order; those that are not known are worked out together."""
-        parts = _parts(case, variant)
-        keys = [(variant, traffic.likeness, tuple(map(id, parts))) for traffic in traffics]
+        parts, link = _parts(case, variant), link_gb_per_s(case, variant)
+        keys = [(variant, traffic.likeness, link, tuple(map(id, parts))) for traffic in traffics]
         known = [self._known.get(key) if _remains(t) else None for key, t in zip(keys, traffics, strict=True)]
         missing = [traffic for traffic, found in zip(traffics, known, strict=True) if found is None]
         new = work_out(missing) if missing else iter(())

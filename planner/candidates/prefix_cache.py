@@ -29,8 +29,9 @@ from planner.performance.sessions import Ages, ages_of, context_tokens, sample_o
 from planner.performance.steady_state import Scaling
 from planner.performance.throughput import Lengths, Throughput
 
-REACHED = 0.9
-"""share of what could be found that is, where a router sends requests elsewhere if the replica is too busy"""
+REACHED, TURNS_REACHED = 0.9, 0.95
+"""share of what could be found that is, of prompts and of turns of sessions, where a router sends requests elsewhere if
+the replica is too busy; a session that moves leaves its next turns where it went"""
 ANSWER_FRAC = 0.6
 """share of its answer that a running request holds: a little more than half, since long ones run longer"""
 HALVINGS = 7
@@ -96,7 +97,7 @@ def found_frac(w: Workload, held: Held | float, spread: int) -> float:
     residence_s = held.residence_s
     if w.sessions is not None:
         found = ages(w, spread).found_in(residence_s, held.tokens / context_tokens(w.sessions))
-        return shared + max(0.0, found - shared) * (REACHED if spread == 1 else 1.0)
+        return shared + max(0.0, found - shared) * (TURNS_REACHED if spread == 1 else 1.0)
     if w.prefix_reuse is None:
         return shared
     possible = w.prefix_reuse.found_frac(residence_s * w.prefix_reuse.tokens_per_s)

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch, prompts_of_turns
 from planner.candidates.traffic import Traffic
+from planner.case.boxes import link_gb_per_s
 from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload, kinds_of
 from planner.case.drafts import speculation_of
 from planner.case.slots import rates_rps, slots_of
@@ -328,7 +329,8 @@ class Replica:
 
     def _chunks(self, new_tokens: np.ndarray) -> np.ndarray:
         """Steps that a prompt takes of what decodes leave of them; less than one where several share it."""
-        copies, budget = self.machine.layout.attention_copies, self.machine.engine.chunk_tokens
+        copies = self.machine.layout.attention_copies
+        budget = self.machine.step_tokens / copies
         decodes = self.batch * self.machine.verified_tokens
         chunks: np.ndarray = new_tokens / max(budget - decodes / copies, LEAST_OF_STEP * budget)
         return chunks
@@ -348,8 +350,9 @@ def machine_for(case: Case, v: Variant, batched_tokens: int | None = None) -> Ma
     engine = case.engine
     if batched_tokens is not None and batched_tokens != engine.chunk_tokens:
         engine = engine.model_copy(update={"chunk_tokens": batched_tokens})
-    layout = layout_of(v.parallelism, v.gpus_per_replica)
-    return Machine(model, scheme, gpu, v.gpus_per_replica, case.efficiency[v.gpu], engine, layout=layout)
+    layout, link = layout_of(v.parallelism, v.gpus_per_replica, v.boxes), link_gb_per_s(case, v)
+    parts = model, scheme, gpu, v.gpus_per_replica, case.efficiency[v.gpu], engine
+    return Machine(*parts, layout=layout, link_gb_per_s=link)
 
 
 def measured_for(case: Case, plain: Machine, variant: Variant) -> tuple[Profile | None, Correction | None]:

@@ -20,6 +20,7 @@ from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
 from planner.candidates.staffing import staffing_in_a_mix
 from planner.candidates.step_budget import replicas_for
+from planner.case.boxes import BOX_SIZES, most_boxes, offers_for
 from planner.case.case import KV_TIERS, Case
 from planner.case.drafts import NO_DRAFTS, against_drafts, methods_of
 from planner.case.kv_tiers import tiers_of
@@ -38,6 +39,8 @@ from planner.performance.throughput import KV_MEMORY
 from problems.staffing import Staffing
 
 REPLICA_SIZES = (1, 2, 4, 8)
+TOO_LARGE = "weights do not fit"
+FAST_LINKS = "interconnect of the offer: efa, infiniband, nvlink or roce"
 
 
 Excluded = frozenset[tuple[str, str]]
@@ -106,11 +109,13 @@ class Screen:
             able = [g for g in self.groups if model in g.models and here[g.key]]
             able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
             for variant in self._sizes_of(model, quantization, gpu):
-                holds = variant.gpus_per_replica
-                fitting = [g for g in able if any(holds <= o.gpus for o in here[g.key].values())]
+                fitting = [g for g in able if offers_for(here[g.key], variant)]
                 for drafting, some in self._drafting(fitting, variant):
                     for candidate in self._judge_size(some, drafting, here, tiers):
                         variants[candidate.pool.key].append(candidate)
+            for variant, some in self._over_boxes(model, quantization, gpu, able, here):
+                for candidate in self._judge_size(some, variant, here, tiers):
+                    variants[candidate.pool.key].append(candidate)
         for group in self.groups:
             self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
 
@@ -118,6 +123,33 @@ class Screen:
         """A model on every number of GPUs, in every way in which these may share it."""
         ways = ((n, way) for n in self.sizes for way in ways_to_share(self.case, model, n))
         return [Variant(model, quantization, gpu, n, way) for n, way in ways]
+
+    def _over_boxes(
+        self, model: str, quantization: str, gpu: str, groups: list[PoolSpec], here: dict[str, dict[str, Offer]]
+    ) -> Iterator[tuple[Variant, list[PoolSpec]]]:
+        """A model over several boxes whose single ones do not hold its weights, for the groups that may rent such."""
+        most, allowed = most_boxes(self.case, model), self.case.limits.speculation
+        if most == 1 or (allowed is not None and NO_DRAFTS not in allowed):
+            return
+        boxes = {
+            o.gpus for g in groups for o in here[g.key].values() if o.gpus <= self.case.limits.max_gpus_per_replica
+        }
+        for each in sorted(boxes.intersection(BOX_SIZES)):
+            sizes = [Variant(model, quantization, gpu, n * each, boxes=n) for n in range(1, most + 1)]
+            why = [_against_the_size(machine_for(self.case, v)) for v in sizes]
+            if why[0] is None or why[0][0] != TOO_LARGE:
+                continue
+            holding = [v for v, problem in zip(sizes, why, strict=True) if problem is None]
+            for variant in holding or sizes[-1:]:
+                here_too = [g for g in groups if any(o.gpus == each for o in here[g.key].values())]
+                fitting = [g for g in here_too if offers_for(here[g.key], variant)]
+                for group in here_too:
+                    if group not in fitting and variant is (holding or sizes[-1:])[0]:
+                        self._reject(group, variant, *_against_joining(here[group.key], variant))
+                ways = ways_to_share(self.case, model, each)
+                for way in ways if fitting else ():
+                    if way != "data":
+                        yield replace(variant, parallelism=way), fitting
 
     def _drafting(self, groups: list[PoolSpec], variant: Variant) -> Iterator[tuple[Variant, list[PoolSpec]]]:
         """The variant without drafts, and with the draft lengths that are worth trying, each for some groups."""
@@ -150,12 +182,14 @@ class Screen:
         tiers: tuple[KvTier, ...],
     ) -> Iterator[Candidate]:
         """Candidates on the first offer that they fit; for the others, the reason."""
-        machine, n = machine_for(self.case, variant), variant.gpus_per_replica
+        machine = machine_for(self.case, variant)
         why = _against_the_size(machine)
         if why is not None:
             for group in groups:
                 self._reject(group, variant, *why)
             return
+        if variant.boxes > 1:
+            groups = [group for group in groups if not self._adapters_span_boxes(group, variant)]
         if variant.parallelism != TENSOR:
             runs = (group for group in groups if self._engine_runs(group, variant))
             groups = [group for group in runs if not self._needs_slices(group, variant)]
@@ -168,13 +202,19 @@ class Screen:
             in_a_mix = self._staffing_in_a_mix(group, replica, min(factors))
             if not self._serves(group, replica, variant) and (replica.serves_all or in_a_mix is None):
                 continue
-            key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
+            key, offer = next(iter(offers_for(here[group.key], variant).items()))
             yield Candidate(
                 pool=group, offer_key=key, offer=offer, model_key=variant.model, quantization_key=variant.quantization,
                 parallelism=variant.parallelism, speculation=variant.speculation, replica=replica,
-                quality_loss_frac=max(self._losses(group, variant.model, variant.quantization)),
+                quality_loss_frac=max(self._losses(group, variant.model, variant.quantization)), boxes=variant.boxes,
                 staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=in_time,
             )  # fmt: skip
+
+    def _adapters_span_boxes(self, group: PoolSpec, variant: Variant) -> bool:
+        if group.traffic.lora is None:
+            return False
+        self._reject(group, variant, "adapters over several boxes are not known to work", "1 box", f"{variant.boxes}")
+        return True
 
     def _needs_slices(self, group: PoolSpec, variant: Variant) -> bool:
         """Whether the group cannot be served by whole experts on each GPU, or by copies of attention; if so, why."""
@@ -294,8 +334,11 @@ class Screen:
                 self._reject(group, v.on_gpus, reason, dominated.by[k].name, "dominated", kind=kind)
                 continue
             alone = v.replica.serves_all and k not in dominated.alone
-            same = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)
-            fitting = ((key, o) for key, o in same if tiers_for(self.case, group, o) == v.replica.tiers)
+            fitting = (
+                (key, o)
+                for key, o in offers_for(offers, v.on_gpus).items()
+                if tiers_for(self.case, group, o) == v.replica.tiers
+            )
             better = dominated.replaced_by.get(k, frozenset())
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
@@ -353,8 +396,20 @@ def _against_the_size(machine: Machine) -> Reason | None:
         return f"{what} do not split", count, str(n)
     if kv_room_bytes(machine.model, machine.gpu, n, machine.quantization, layout=machine.layout) <= 0:
         need = weight_bytes(machine.model, machine.quantization, machine.layout) / 1e9
-        return "weights do not fit", f"{machine.gpu.vram_gb * n:.0f} GB", f"{need:.0f} GB"
+        return TOO_LARGE, f"{machine.gpu.vram_gb * n:.0f} GB", f"{need:.0f} GB"
     return None
+
+
+def _against_joining(offers: dict[str, Offer], variant: Variant) -> Reason:
+    """Why no replica spans so many boxes of any of these offers."""
+    alike = [o for o in offers.values() if o.gpu == variant.gpu and o.gpus == variant.gpus_of_a_box]
+    links = [o.interconnect for o in alike if o.interconnect is not None]
+    if not links:
+        return "no fast interconnect between boxes is known", FAST_LINKS, "unknown"
+    if not any(link.is_fast for link in links):
+        return "no fast interconnect between boxes", FAST_LINKS, links[0].kind
+    widest = max(link.domain_gpus or 0 for link in links)
+    return "the interconnect reaches fewer GPUs", f"{widest}", f"{variant.gpus_per_replica}"
 
 
 def _too_slow(replica: Replica, bucket: int) -> Reason:

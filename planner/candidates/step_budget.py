@@ -140,7 +140,8 @@ def _first_budgets(replicas: list[Replica], own: int) -> dict[int, int]:
         halves = [own]
         while halves[-1] > _fewest(machine):
             halves.append(halves[-1] // 2)
-        full_s = prefill_added_s(machine, np.array(halves), np.array(halves), 1.0)
+        full = machine.boxes * np.array(halves)
+        full_s = prefill_added_s(machine, full, full, 1.0)
         tokens = [max(b.input_tokens + b.output_tokens / 2 for b in replicas[k].traffic.buckets) for k in some]
         batches, longest = np.array([replicas[k].batch for k in some]), machine.model.max_context_tokens
         steps_s = decode_step_s(machine, batches, np.minimum(tokens, longest))

@@ -261,6 +261,8 @@ class Limits(Strict):
     """kinds of GPU that the team is ready to operate"""
     max_deployments: int = Field(default=2, ge=1)
     """deployments that may serve one workload together, K"""
+    max_boxes_per_replica: dict[str, int] | None = None
+    """by model, boxes that a replica may span where one does not hold it; None: one, whatever the model"""
     parallelism: tuple[Parallelism, ...] | None = None
     """ways in which the GPUs of a replica may share a mixture of experts; None: tensor parallelism alone"""
     speculation: tuple[str, ...] | None = None
@@ -412,6 +414,37 @@ class Holding(Strict):
     """both included; None: before or beyond the horizon"""
 
 
+AllowanceTerm = Literal["hourly", "1mo", "1y", "3y"]
+
+
+class Allowance(Strict):
+    """A commitment paid in every hour that covers usage as it comes: a savings plan, or provisioned units of an API."""
+
+    name: str
+    usd_per_h: float = Field(gt=0)
+    """of a unit; of a savings plan that is a dollar"""
+    rates: dict[str, float] | None = None
+    """offer -> what an hour of an instance on demand takes of a savings plan [USD/h]; None: it is none"""
+    api: str | None = None
+    """whose tokens provisioned units hold"""
+    tokens_per_minute: float | None = Field(default=None, gt=0)
+    """of a unit"""
+    output_weight: float = Field(default=1.0, ge=0)
+    cached_weight: float = Field(default=1.0, ge=0)
+    """tokens that one of output, or one that the provider has cached, counts as"""
+    fewest: float = Field(default=0.0, ge=0)
+    """units that are signed at least, where any are"""
+    step: float | None = Field(default=None, gt=0)
+    """of units beyond these; None: any amount"""
+    most: float | None = Field(default=None, gt=0)
+    held: float = Field(default=0.0, ge=0)
+    """units that are signed already, and paid in any case; then no more are signed"""
+    term: AllowanceTerm = "1y"
+    source: str
+    date: str | None = None
+    """of what is published about it"""
+
+
 class Amendment(Strict):
     """What is no longer as in the case from a quarter on: whole fields of it, each as it is then."""
 
@@ -561,6 +594,8 @@ class Case(Result, Strict):
     """the first day of what is planned for; None: nobody said"""
     held: tuple[Holding, ...] | None = None
     """what is there before anything is bought: for all of these months, or with a future within their days"""
+    allowances: tuple[Allowance, ...] | None = None
+    """in the order in which they cover; None: there are none"""
     held_besides_usd_per_month: float | None = Field(default=None, gt=0)
     """what is paid for holdings that are there for a part of the quarter only, and so are of no use in it"""
     future: Future | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from planner.case.apis import allowed_apis
-from planner.case.case import Case, Workload
+from planner.case.case import Allowance, Case, Workload
 from planner.case.slots import month_factor, slots_of
 from planner.catalog.entries import OfferPrices
 
@@ -51,6 +51,16 @@ def with_vendor_cap(vendor: str, usd_per_month: float | None) -> Change:
         others = {key: most for key, most in (case.limits.vendor_cap_usd_per_month or {}).items() if key != vendor}
         own = {} if usd_per_month is None else {vendor: usd_per_month}
         return with_limits(vendor_cap_usd_per_month={**others, **own} or None)(case)
+
+    return change
+
+
+def without_allowances(which: Callable[[Allowance], bool]) -> Change:
+    """Without savings plans or provisioned units that could be signed; those that are held stay."""
+
+    def change(case: Case) -> Case:
+        left = tuple(a for a in case.allowances or () if a.held or not which(a))
+        return case if left == (case.allowances or ()) else case.model_copy(update={"allowances": left or None})
 
     return change
 
@@ -119,9 +129,23 @@ def with_gpu_prices(factor: float) -> Change:
 
     def change(case: Case) -> Case:
         offers = {name: o.model_copy(update={"prices": _dearer(o.prices, factor)}) for name, o in case.offers.items()}
-        return case.model_copy(update={"offers": offers})
+        return _with_allowance_prices(case.model_copy(update={"offers": offers}), factor, of_apis=False)
 
     return change
+
+
+def _with_allowance_prices(case: Case, factor: float, of_apis: bool) -> Case:
+    """Rates of savings plans, or prices of provisioned units, so many times as high; what is held is paid as signed."""
+    if case.allowances is None:
+        return case
+
+    def scaled(a: Allowance) -> Allowance:
+        if a.rates is not None and not of_apis:
+            return a.model_copy(update={"rates": {key: factor * usd for key, usd in a.rates.items()}})
+        of_units = a.api is not None and of_apis and not a.held
+        return a.model_copy(update={"usd_per_h": factor * a.usd_per_h}) if of_units else a
+
+    return case.model_copy(update={"allowances": tuple(map(scaled, case.allowances))})
 
 
 def _dearer(prices: OfferPrices, factor: float) -> OfferPrices:
@@ -150,7 +174,7 @@ def with_api_prices(factor: float) -> Change:
         for name, api in case.apis.items():
             batch = None if api.batch is None else scaled(api.batch)
             apis[name] = scaled(api).model_copy(update={"batch": batch})
-        return case.model_copy(update={"apis": apis})
+        return _with_allowance_prices(case.model_copy(update={"apis": apis}), factor, of_apis=True)
 
     return change
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from planner.case.allowances import allowances_held_usd_per_month
 from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.owned import as_many_as_there_are
@@ -190,4 +191,5 @@ def usd_in_quarter(holding: Holding, first: date, last: date) -> float:
 def held_usd_per_month(case: Case) -> float:
     """What holdings cost in any case in a month of an ordinary case, those that are of no use in it included."""
     paid = (h.instances * h.usd_per_h for h in case.held or () if h.purchase != OWNED)
-    return HOURS_PER_MONTH * sum(paid) + (case.held_besides_usd_per_month or 0.0)
+    besides = (case.held_besides_usd_per_month or 0.0) + allowances_held_usd_per_month(case)
+    return HOURS_PER_MONTH * sum(paid) + besides

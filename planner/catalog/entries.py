@@ -508,6 +508,21 @@ class OfferPrices(Strict):
         return {term: price for term, price in terms.items() if price is not None}
 
 
+class BoxLink(Sourced):
+    """What connects the GPUs of one instance with those of another one."""
+
+    kind: Literal["efa", "infiniband", "roce", "nvlink", "ethernet"]
+    gb_per_s: float = Field(gt=0)
+    """Per GPU, one way."""
+    domain_gpus: int | None = Field(default=None, gt=0)
+    """GPUs that it connects, as those of a rack; None: as many as a replica may have."""
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether GPUs reach those of another box without their hosts."""
+        return self.kind != "ethernet"
+
+
 class Offer(Sourced):
     """A whole instance that can be rented in a region."""
 
@@ -522,6 +537,8 @@ class Offer(Sourced):
     """Most instances of it that can be had at a time; a limit of every plan. None: nobody said."""
     host_memory_gib: float | None = Field(default=None, gt=0)
     """Memory of the whole box beside that of its GPUs, which may keep the KV cache of sessions. None: nobody said."""
+    interconnect: BoxLink | None = None
+    """Between such instances, for replicas that span several of them. None: nobody said."""
     prices: OfferPrices
 
 

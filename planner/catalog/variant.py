@@ -24,6 +24,8 @@ class Variant:
     parallelism: Parallelism = TENSOR
     speculation: str = ""
     """how its tokens are drafted, as method:tokens; empty: they are not"""
+    boxes: int = 1
+    """that a replica spans, as stages of a pipeline: each has as many of its GPUs, and of the model's layers"""
 
     def __str__(self) -> str:
         return f"{self.model} {self.quantization} on {self.gpus}"
@@ -31,12 +33,23 @@ class Variant:
     @property
     def gpus(self) -> str:
         """Those of a replica, and how they share the model where they do not simply slice it."""
-        gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
+        gpus = f"{self.gpus_of_a_box} x {self.gpu}" if self.gpus_per_replica else self.gpu
+        gpus = f"{self.boxes} boxes of {gpus}" if self.boxes > 1 else gpus
         gpus = f"{gpus}, {self.other_parallelism} parallel" if self.other_parallelism else gpus
         if self.drafts is None:
             return gpus
         method, tokens = self.drafts
         return f"{gpus}, {tokens} drafts by {method}" if tokens else f"{gpus}, drafts by {method}"
+
+    @property
+    def gpus_of_a_box(self) -> int:
+        """Those of a replica in one box."""
+        return self.gpus_per_replica // self.boxes
+
+    @property
+    def several_boxes(self) -> int | None:
+        """None for one, as plans store it."""
+        return self.boxes if self.boxes > 1 else None
 
     @property
     def drafts(self) -> tuple[str, int] | None:
@@ -51,6 +64,7 @@ class Variant:
 
     def key_on(self, place: str) -> str:
         """Of a deployment on an offer, or of its replicas on a GPU."""
-        how = f"-{self.other_parallelism}" if self.other_parallelism else ""
+        how = f"-{self.boxes}-boxes" if self.boxes > 1 else ""
+        how += f"-{self.other_parallelism}" if self.other_parallelism else ""
         how += f"-{self.speculation}" if self.speculation else ""
         return f"{self.model}/{self.quantization}/{self.gpus_per_replica}x{how}/{place}"

@@ -47,13 +47,14 @@ def options_are_named(checked: Checked) -> Iterator[str]:
 def _option_holds(checked: Checked, w: Workload, o: OptionRecord) -> Iterator[str]:
     yield from caching_is_allowed(w, o.caching)
     yield from is_not("its name", o.option, " + ".join(o.deployments) or (f"api {o.api}" if o.api else NOBODY))
-    described = (o.model, o.quantization, o.gpu, o.offer, o.gpus_per_replica, o.parallelism, o.speculation)
+    how = (o.gpus_per_replica, o.parallelism, o.boxes_per_replica, o.speculation)
+    described = (o.model, o.quantization, o.gpu, o.offer, *how)
     if len(o.deployments) == 1:
         if o.variant is None or o.offer not in checked.case.offers or o.deployments != (o.variant.key_on(o.offer),):
             yield f"it is described as {o.variant} of {o.offer}"
         else:
             yield from is_not("the GPU of its offer", o.gpu, checked.case.offers[o.offer].gpu)
-    elif described != (None, None, None, None, 0, None, None):
+    elif described != (None, None, None, None, 0, None, None, None):
         yield f"it is described as one deployment, but has {len(o.deployments)}"
     if o.api is not None:
         yield from _the_api_serves_all(checked, w, o)
@@ -74,6 +75,8 @@ def _the_api_serves_all(checked: Checked, w: Workload, o: OptionRecord) -> Itera
     usd_per_h = 3600 * seen @ request_usd(checked.case, w, o.api)
     usd = account.a_month(usd_per_h + cache_usd_per_h(checked.case, w, o.caching, account.slots))
     requests = 3600 * account.a_month(seen.sum(axis=1))
+    if o.chosen:
+        usd += account.a_month(account.money.cover.more_usd_per_h(w.name))
     yield from differs("cost_usd_per_month", o.cost_usd_per_month, usd)
     yield from differs("api_share_frac", o.api_share_frac, requests / checked.account.requests_per_month(w))
     yield from is_not("peak_replicas", o.peak_replicas, 0)

@@ -12,6 +12,7 @@ from planner.case.quality import quality_of
 from planner.case.start_up import start_s
 from planner.case.support import support_of
 from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families, shipped_catalog
+from planner.checker.boxes import boxes_may_be_joined
 from planner.checker.figures import REL, differs
 from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.checker.packing import SIZES
@@ -46,12 +47,15 @@ def _deployment_is_allowed(case: Case, members: list[Served], d: DeploymentDecis
     borrowed = any(quality_of(case, s.w, d.model, d.quantization).borrowed for s in members)
     if support.verdict == "unproven" and case.limits.unproven_forbidden is None and borrowed:
         yield f"{replace(d.variant, gpus_per_replica=0)} is unproven with a borrowed quality loss, which is not allowed"
-    if d.gpus_per_replica not in SIZES or d.gpus_per_replica > offer.gpus:
+    in_box = d.gpus_per_replica // (d.boxes_per_replica or 1)
+    if in_box not in SIZES or in_box > offer.gpus:
         yield f"replicas of {d.gpus_per_replica} GPUs do not pack into boxes of {offer.gpus}"
-    if d.gpus_per_replica > case.limits.max_gpus_per_replica:
-        yield f"replicas of {d.gpus_per_replica} GPUs, {case.limits.max_gpus_per_replica} allowed"
-    if model.query_heads % d.gpus_per_replica and d.parallelism != "data":
-        yield f"{model.query_heads} attention heads do not split over {d.gpus_per_replica} GPUs"
+    if in_box > case.limits.max_gpus_per_replica:
+        yield f"replicas of {in_box} GPUs, {case.limits.max_gpus_per_replica} allowed"
+    if model.query_heads % in_box and d.parallelism != "data":
+        yield f"{model.query_heads} attention heads do not split over {in_box} GPUs"
+    if d.boxes_per_replica is not None:
+        yield from boxes_may_be_joined(case, members, d)
     if model.moe is not None and d.gpus_per_replica > 1 and d.variant.parallelism not in _ways_to_share(case):
         yield f"{d.variant.parallelism} parallelism is not on the menu"
     if d.parallelism is not None:
@@ -77,7 +81,7 @@ def _requests_fit(case: Case, members: list[Served], d: DeploymentDecision) -> I
     model, scheme, n = case.models[d.model], case.quantizations[d.quantization], d.gpus_per_replica
     gpu = case.gpus[case.offers[d.offer].gpu]
     adapters = 1e9 * sum(s.w.adapter_gb or 0.0 for s in members) if len(members) > 1 else 0.0
-    layout = layout_of(d.variant.parallelism, n)
+    layout = layout_of(d.variant.parallelism, n, d.boxes_per_replica or 1)
     weights, kv_factor = _drafter_takes(case, d)
     reserved = n * adapters + weights
     holds = longest_request(model, gpu, n, scheme, case.engine.usable_memory_frac, reserved, layout, kv_factor)
@@ -149,8 +153,9 @@ def _experts_are_shared(case: Case, members: list[Served], d: DeploymentDecision
     moe, how = case.models[d.model].moe, f"{d.parallelism} parallelism"
     if d.parallelism == "tensor":
         yield "tensor parallelism is what a deployment without an entry has, and is not stored"
-    if moe is None or d.gpus_per_replica < 2 or moe.experts % d.gpus_per_replica:
-        yield f"{d.model} has no experts that {d.gpus_per_replica} GPUs could share by {how}"
+    in_box = d.gpus_per_replica // (d.boxes_per_replica or 1)
+    if moe is None or in_box < 2 or moe.experts % in_box:
+        yield f"{d.model} has no experts that {in_box} GPUs could share by {how}"
     if len(members) > 1 and any(s.w.adapter_gb is not None for s in members):
         yield f"adapters are not served by {how}"
     if d.parallelism == "data" and any(s.seen.prefix_reuse is not None or s.seen.sessions is not None for s in members):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from planner.checker.allowances import allowances_hold
 from planner.checker.alternatives import options_are_named, rejections_are_true
 from planner.checker.checked import Checked
 from planner.checker.claims import claims_are_honest
@@ -37,6 +38,7 @@ def block_problems(data: Any, screened: bool = False) -> Iterator[str]:
     checked = Checked(true, account)
     yield from pools_are_served(checked)
     yield from purchases_hold(checked)
+    yield from allowances_hold(checked)
     yield from limits_hold(checked)
     yield from claims_are_honest(checked)
     yield from options_are_named(checked)

@@ -59,18 +59,27 @@ def _gpus_are_bought(checked: Checked) -> Iterator[str]:
         yield from _replicas_are_spread(checked, offer, there)
 
 
+def size_in_a_box(d: DeploymentPlan, box: int) -> tuple[int, int]:
+    """GPUs of a replica in one box, and boxes that it takes where they are several and whole."""
+    gpus = d.deployment.gpus_per_replica
+    return (gpus, 1) if gpus <= box else (box, gpus // box)
+
+
 def _replicas_fit(checked: Checked, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
     """A replica stands in one box. Where it does not fill it with others of its size, some GPUs may stay empty."""
     box = checked.case.offers[offer].gpus
-    sizes = {d.deployment.gpus_per_replica for d in there}
-    if all(box % size == 0 for size in sizes) or max(sizes) > box:
+    sizes = {size_in_a_box(d, box)[0] for d in there}
+    if all(box % size == 0 for size in sizes):
         return
     for t in checked.slots:
         for firm_only, safe in ((False, ""), (True, " that are not spot")):
             replicas: Counter[int] = Counter()
             for d in there:
-                counts = d.firm_replicas_by_slot if firm_only else d.replicas_by_slot
-                replicas[d.deployment.gpus_per_replica] += counts[t]
+                counts, (size, boxes) = (
+                    d.firm_replicas_by_slot if firm_only else d.replicas_by_slot,
+                    size_in_a_box(d, box),
+                )
+                replicas[size] += boxes * counts[t]
             needed, bought = boxes_needed(box, replicas), gpus_bought(checked, offer, t, firm_only) // box
             if needed > bought:
                 yield f"slot {t}: replicas take {needed} x {offer}{safe}, {bought} bought"
@@ -79,13 +88,16 @@ def _replicas_fit(checked: Checked, offer: str, there: list[DeploymentPlan]) -> 
 def _replicas_are_spread(checked: Checked, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
     """Two replicas or more of a deployment do not all stand in one box; nor do those that a spot reclaim leaves."""
     box, limits = checked.case.offers[offer].gpus, checked.case.limits
-    sizes = [d.deployment.gpus_per_replica for d in there]
-    if not limits.spread or limits.min_replicas < 2 or min(sizes) == box or max(sizes) > box:
-        return  # each replica fills its box, or does not fit into one
+    sizes = [size_in_a_box(d, box)[0] for d in there]
+    if not limits.spread or limits.min_replicas < 2 or min(sizes) == box:
+        return  # each replica fills its boxes
     known: dict[tuple[int, tuple[tuple[int, int], ...]], bool] = {}
     for t in checked.slots:
         for firm_only, safe in ((False, ""), (True, " that are not spot")):
-            counts = [(d.firm_replicas_by_slot if firm_only else d.replicas_by_slot)[t] for d in there]
+            counts = [
+                (d.firm_replicas_by_slot if firm_only else d.replicas_by_slot)[t] * size_in_a_box(d, box)[1]
+                for d in there
+            ]
             running = tuple((size, n) for size, n in zip(sizes, counts, strict=True) if n > 0)
             boxes = gpus_bought(checked, offer, t, firm_only) // box
             apart = known.get((boxes, running))
@@ -109,7 +121,8 @@ def _spot_holds_a_deployment(checked: Checked, offer: str, there: list[Deploymen
     safe = gpus_bought(checked, offer, t, firm_only=True) // box
     if gpus_bought(checked, offer, t, firm_only=False) // box != safe + 1:
         return False
-    running = [d for d in there if d.replicas_by_slot[t]]
+    running = [d for d in there if d.replicas_by_slot[t] and d.deployment.gpus_per_replica <= box]
+    safe -= sum(d.replicas_by_slot[t] * size_in_a_box(d, box)[1] for d in there if d not in running)
     sizes = {d.deployment.gpus_per_replica for d in running}
     firm = sum(d.firm_replicas_by_slot[t] for d in running)
     places = safe * (box // min(sizes)) - firm if len(sizes) == 1 else 0

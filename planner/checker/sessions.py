@@ -16,7 +16,7 @@ from planner.plan.account import Served
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 
 BLIND_ROUTERS = ("least-requests", "round-robin", "random")
-REACHED = 0.9
+REACHED = 0.95
 """share of what could be found that a router which knows prefixes reaches"""
 HOST_FRAC, GIB = 0.75, 2**30
 FOR_EVER_S = 1e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +45,7 @@ def names_and_lengths_fit(plan: Plan) -> Iterator[str]:
         yield f"the case has no API {case.baseline}, its baseline"
     for line in plan.fleet:
         yield from _line_is_known(plan, line)
+    yield from _allowances_are_known(plan)
     yield from _pools_are_known(plan)
     for workload, planned in zip(case.workloads, plan.workloads, strict=True):
         for problem in _workload_is_known(plan, planned, len(workload.buckets)):
@@ -72,6 +74,16 @@ def _line_is_known(plan: Plan, line: FleetLine) -> Iterator[str]:
         yield f"{line.offer} is not sold as {line.purchase}"
     if len(line.instances_by_slot) != len(plan.slots):
         yield f"{line.offer}: {len(line.instances_by_slot)} numbers of instances for {len(plan.slots)} slots"
+
+
+def _allowances_are_known(plan: Plan) -> Iterator[str]:
+    known = [a.name for a in plan.case.allowances or ()]
+    names = [a.name for a in plan.allowances or ()]
+    if names != [name for name in known if name in names]:
+        yield "the allowances are not those of the case, each at most once and in its order"
+    for a in plan.allowances or ():
+        if not 0 < a.units < math.inf:
+            yield f"{a.name}: {a.units} units"
 
 
 def _pools_are_known(plan: Plan) -> Iterator[str]:
@@ -134,5 +146,8 @@ def _deployment_is_known(plan: Plan, planned: DeploymentPlan, buckets: int) -> I
         yield f"the case has no figures of the GPU {gpu}"
     if d.gpus_per_replica < 1:
         yield f"a replica of {d.gpus_per_replica} GPUs"
+    boxes = d.boxes_per_replica
+    if boxes is not None and (boxes < 2 or d.gpus_per_replica % boxes):
+        yield f"a replica of {d.gpus_per_replica} GPUs over {boxes} boxes"
     if len(d.seconds_per_request) != buckets:
         yield "seconds_per_request does not have one entry for each request length"

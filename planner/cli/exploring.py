@@ -71,7 +71,7 @@ def explore(
     from planner.io.named_files import NamedFiles
     from planner.reports.explore import explore_document, explore_page
     from planner.reports.progress import progress_on_stderr
-    from planner.studies.explore import plans
+    from planner.studies.explore import plans, unlimited
     from planner.studies.overrides import Source
     from planner.verbs.exploring import explore as explore_settings
 
@@ -99,7 +99,7 @@ def explore(
     emit(explore_document(explored), outputs, also=[(out, lambda: explore_page(explored))])
     if out is None:
         note("no page was written: add --out explore.html", quiet)
-    if required is not None and any(_gap_frac(p.result) > required for p in plans(explored.points)):
+    if required is not None and any(_gap_frac(p.result) > required for p in plans(unlimited(explored.points))):
         note(f"not every setting is proved within {required:.3%}", quiet)
         raise typer.Exit(4)
 

@@ -33,6 +33,11 @@ def target_names() -> list[str]:
 def export_plan(plan: Plan, target: str, settings: Settings) -> dict[str, str]:
     """Files by their path in the folder; equal plans give equal bytes. Raises InputError where there is nothing."""
     check_settings(plan, settings)
+    over_boxes = [d.deployment for pool in plan.pools for d in pool.deployments if d.deployment.boxes_per_replica]
+    if over_boxes and not getattr(_module(target), "OVER_BOXES", False):
+        able = [name for name in target_names() if getattr(_module(name), "OVER_BOXES", False)]
+        what = f"{target} has no way to run a replica on several instances, as {over_boxes[0].key} does"
+        raise input_error("--to", what, f"Export to {listed(able)}" if able else "Use the serve commands of the plan")
     fleet = hosted_fleet(plan, settings)
     if not fleet.hosted:
         apis = listed(sorted({w.api for w in plan.workloads if w.api}), "and")

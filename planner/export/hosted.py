@@ -21,7 +21,7 @@ from planner.export.packing import Box, Wanted, packed, skews
 from planner.export.weights import BUCKET, HUB_ID, STREAM, Weights
 from planner.plan.account import PlanAccount, account_of
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.plan.serve_commands import OFFLOAD, ServeCommand, host_gib, serve_commands
+from planner.plan.serve_commands import NODES, OFFLOAD, ServeCommand, host_gib, serve_commands
 
 VLLM = "0.33.0"
 """version whose flags are written: PyPI, 2026-11-01"""
@@ -149,6 +149,15 @@ class Hosted:
         return self.plan.deployment.gpus_per_replica
 
     @property
+    def boxes(self) -> int:
+        """Instances that a replica takes, as a group of pods that come and go together; 1: one, or a part of it."""
+        return self.plan.deployment.boxes_per_replica or 1
+
+    @property
+    def gpus_of_a_pod(self) -> int:
+        return self.gpus // self.boxes
+
+    @property
     def host_gib(self) -> int:
         """Memory of the box in which a replica keeps KV cache; 0: none."""
         return host_gib(self.plan.deployment)
@@ -162,8 +171,12 @@ class Hosted:
 
     @property
     def arguments(self) -> list[str]:
-        """What follows `vllm serve`, as planned; weights that are streamed have another address and the same name."""
-        checkpoint, *flags = shlex.split(self.serve.command)[2:]
+        """What follows `vllm serve`, as planned, without what differs between the boxes of a replica.
+
+        Weights that are streamed have another address and the same name.
+        """
+        words = shlex.split(self.serve.command)[2:]
+        checkpoint, *flags = words[: words.index(NODES)] if NODES in words else words
         if self.weights.kind != STREAM or not self.on_the_hub:
             return [checkpoint, *flags]
         address = f"{self.weights.place or BUCKET}/{checkpoint}"

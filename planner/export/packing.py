@@ -53,6 +53,15 @@ def _packed(gpus: int, firm_boxes: int, spot_boxes: int, wanted: Sequence[Wanted
     may = [(w.gpus, k) for k, w in enumerate(wanted) for _ in range(w.replicas - w.firm)]
     for replicas, firm_only in ((must, True), (may, False)):
         for size, k in sorted(replicas, key=lambda replica: (-replica[0], replica[1])):
+            if size > gpus:  # whole boxes, empty ones; on spot where one of them is
+                empty = [box for box in boxes if box.free == gpus and not (firm_only and box.spot)]
+                whole = sorted(empty, key=lambda box: box.spot)[: size // gpus]
+                if len(whole) < size // gpus:
+                    return None
+                for box in whole:
+                    box.free = 0
+                whole[-1].replicas[k] += 1
+                continue
             room = [box for box in boxes if box.free >= size and not (firm_only and box.spot)]
             second = spread and sum(box.replicas[k] > 0 for box in boxes) == 1
             apart = [box for box in room if not (second and box.replicas[k])]
@@ -68,9 +77,13 @@ def skews(gpus: int, boxes: int, parts: Sequence[tuple[int, int]]) -> list[int] 
 
     Kubernetes counts a single instance as if another one had none.
     """
+    boxes -= sum(n * size // gpus for size, n in parts if size > gpus)  # these stand alone
+    if boxes < 0:
+        return None
     free = [gpus] * boxes
     counts = [[0] * boxes for _ in parts]
-    for size, k in sorted(((size, k) for k, (size, n) in enumerate(parts) for _ in range(n)), reverse=True):
+    small = [(size, k) for k, (size, n) in enumerate(parts) if size <= gpus for _ in range(n)]
+    for size, k in sorted(small, reverse=True):
         room = [b for b in range(boxes) if free[b] >= size]
         if not room:
             return None

@@ -184,7 +184,7 @@ def weights_left(fleet: HostedFleet) -> Iterator[str]:
     way, sizes = fleet.settings.weights, fleet.weights_gb
     ids = listed([f"{name} ({gb:,.0f} GB)" for name, gb in sizes.items()], "and")
     if way.kind == DOWNLOAD:
-        most = max(h.weights_gb * (h.offer.gpus // h.gpus) for h in fleet.hosted)
+        most = max(h.weights_gb * max(1, h.offer.gpus // h.gpus) for h in fleet.hosted)
         yield (
             "weights: each pod downloads its own whenever it starts; --weights takes them from a shared volume, a "
             f"cache of the node, an image or a stream; nodes need a disk with room for {most:,.0f} GB in addition to "

@@ -7,6 +7,7 @@ import numpy as np
 from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
 from planner.candidates.staffing import load_factor_by_slot, rate_cv_together, staffing_alone
+from planner.case.allowances import covers_of
 from planner.case.apis import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.case import Case
 from planner.case.menu import held_instances, sellable
@@ -24,6 +25,7 @@ from solvers.backends.clock import check
 
 def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> FleetProblem:
     """The fleet problem of a case: every pool with all that may serve it, and all that can be bought."""
+    pools = candidates.pools.values()
     return fleet_of(
         workloads=tuple(w.name for w in case.workloads),
         pools=[pool_of(case, g, candidates.accepted[key], slots) for key, g in candidates.pools.items()],
@@ -42,6 +44,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         power=power_limits(case),
         team_usd_per_month=case.engineers_usd_per_month,
         vendors=vendor_rules(case, slots),
+        allowances=covers_of(case, lambda api, w: [(g.key, api) for g in pools if g.workloads == (w.name,)]),
     )
 
 

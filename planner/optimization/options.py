@@ -20,6 +20,7 @@ from solvers.heuristics.incumbent import alone
 from solvers.pricing.routing import flows_of
 
 NOBODY = "shed"
+SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ def all_options(
     offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
     bare = replace(
         fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers,
-        vendors=NO_VENDORS, power=None,
+        vendors=NO_VENDORS, power=None, allowances=(),
     )  # fmt: skip
     placed = {(pool, c.key): c for pool, accepted in candidates.accepted.items() for c in accepted}
     records, cheapest = [], []
@@ -95,6 +96,7 @@ def _record(
         gpu=candidate.offer.gpu if candidate else None,
         gpus_per_replica=candidate.machine.gpus if candidate else 0,
         parallelism=candidate.on_gpus.other_parallelism if candidate else None,
+        boxes_per_replica=candidate.boxes if candidate and candidate.boxes > 1 else None,
         speculation=(candidate.speculation or None) if candidate else None,
         offer=candidate.offer_key if candidate else None,
         deployments=recipe.deployments,
@@ -163,7 +165,11 @@ def _with_the_chosen(
     name = _name(deployments, planned.api)
     key = (served.key, name)
     if key in entries and served.pool.window is None:
-        return [*(o for k, o in entries.items() if k != key), entries[key].model_copy(update={"chosen": True})]
+        chosen = entries[key].model_copy(update={"chosen": True})
+        if not deployments and planned.cost_usd_per_month < (chosen.cost_usd_per_month or 0.0) * (1 - SAME):
+            covered = {"cost_usd_per_month": planned.cost_usd_per_month}  # provisioned units take some of its bill
+            chosen = chosen.model_copy(update=covered)
+        return [*(o for k, o in entries.items() if k != key), chosen]
     alone_on = served.hosted[0].candidate if len(served.hosted) == 1 else None
     chosen = OptionRecord(
         workload=planned.name,
@@ -175,6 +181,7 @@ def _with_the_chosen(
         gpu=alone_on.offer.gpu if alone_on else None,
         gpus_per_replica=alone_on.machine.gpus if alone_on else 0,
         parallelism=alone_on.on_gpus.other_parallelism if alone_on else None,
+        boxes_per_replica=alone_on.boxes if alone_on and alone_on.boxes > 1 else None,
         speculation=(alone_on.speculation or None) if alone_on else None,
         offer=alone_on.offer_key if alone_on else None,
         deployments=deployments,

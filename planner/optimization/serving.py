@@ -112,6 +112,7 @@ def decisions(case: Case, fleet: FleetProblem, best: Incumbent, pools: tuple[Ser
     of_workload = {w.name: _workload(fleet, pool, w) for pool in pools for w in pool.group.members}
     return Decisions(
         purchases=tuple(_purchases(case, fleet, best)),
+        signed=tuple((a.name, n) for a in case.allowances or () if (n := best.signed.get(a.name, 0.0))),
         pools=tuple(
             PoolDecision(pool.key, pool.group.workloads, tuple(_deployment(h) for h in pool.hosted)) for pool in pools
         ),
@@ -144,6 +145,7 @@ def _deployment(h: Hosted) -> DeploymentDecision:
         gpus_per_replica=c.machine.gpus,
         parallelism=c.on_gpus.other_parallelism,
         speculation=c.speculation or None,
+        boxes_per_replica=c.on_gpus.several_boxes,
         serves=tuple(np.isfinite(c.seconds_per_request).tolist()),
         replicas_by_slot=tuple(int(n) for n in h.use.replicas),
         firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),

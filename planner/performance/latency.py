@@ -12,6 +12,14 @@ rank (planner/performance/ranks.py), while all GPUs share the experts over the t
 formulas are those of a replica without ranks, and a rank that is busier counts as if all were: in the functions below,
 `busiest` is what it has times the ranks there are.
 
+A replica that spans several boxes is a pipeline: a box has a stage of its layers, and each of s boxes is busy with
+another part of the requests. A request meets the same layers as on one box, with B / s others, and a hop after each:
+
+    round = f x step of one box with B / s requests + (s - 1) x (head + overheads) + s x hop            [s]
+
+f is what the largest stage has over the mean, since all wait for it, and the head and the engine's own work of each
+part keep one box busy while the others wait. Prompts of several chunks fill the boxes one chunk behind another.
+
 A step that verifies drafts has several tokens of each request: all products are over so many, KV is read once, and
 what drafts takes its passes first (planner/performance/speculation.py).
 """
@@ -21,13 +29,13 @@ from __future__ import annotations
 import numpy as np
 
 from planner.performance.machine import Lora, Machine
-from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes, state_bytes
+from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes, layers_excess, state_bytes
 from planner.performance.ranks import busiest_requests, context_excess, largest_normal, prompt_excess
 
 __all__ = [
     "Lora", "Machine", "decode_attention_s", "decode_step_s", "draft_pass_s", "draft_s", "experts_s",
     "fastest_prefill_s", "fastest_step_s", "lora_s", "prefill_added_s", "prefill_s", "prompt_attention_s",
-    "rank_products_s", "shared_pass_s", "waiting_s",
+    "prompts_behind_s", "prompts_round_s", "rank_products_s", "shared_pass_s", "waiting_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
@@ -43,6 +51,11 @@ DRAFTED_STEP_S, DRAFT_PASS_S, DRAFTED_TOKEN_S = 1.2e-3, 0.2e-3, 15e-6
 """what an engine takes besides for a step with drafts, for each pass that makes some, and for each token of each
 request that is drafted: the first two from speed-ups of SGLang, the last from the batch at which vLLM's schedules stop
 to draft (benchmarks/speculation_accuracy.py)"""
+HOP_S = 2e-4
+"""of a hop from box to box beside the bytes, as engines send the shapes of tensors over the hosts' network first: an
+allowance, not a measurement"""
+SENT_STATES, STATE_BYTES = 2, 2
+"""states of a token that a stage hands on (its own and the residual), each GPU a slice of them; bytes of a figure"""
 Array = np.ndarray
 
 
@@ -56,9 +69,45 @@ def prefill_s(
     tokens = np.asarray(tokens, dtype=float)
     prompts = np.asarray(prompts, dtype=float)
     context = tokens if context_tokens is None else np.asarray(context_tokens, dtype=float)
+    if machine.boxes > 1:
+        return _prefill_through_boxes_s(machine, tokens, context, prompts)
     copies = machine.layout.attention_copies
     uneven = copies / np.minimum(copies, prompts)  # few prompts leave copies of attention without work
     return _prefill_s(machine, tokens, context, prompts, uneven)
+
+
+def _prefill_through_boxes_s(machine: Machine, tokens: Array, context: Array, prompts: Array) -> Array:
+    """A chunk passes all boxes; the next one follows it a box behind."""
+    s, excess = machine.boxes, layers_excess(machine.model, machine.boxes)
+    chunk = machine.step_tokens / s
+    chunks = np.maximum(1.0, tokens * prompts / chunk)
+    passes = (chunks + s - 1) / s
+    behind = prefill_s(machine.one_box, tokens, context, prompts) * excess * passes / chunks
+    through: Array = behind + passes * s * _hop_s(machine, np.minimum(tokens * prompts, chunk))
+    return through
+
+
+def prompts_round_s(machine: Machine, tokens: Array | float) -> Array:
+    """A round of all boxes over so many prompt tokens and no decodes, while others follow right behind."""
+    tokens = np.asarray(tokens, dtype=float)
+    chunks = np.maximum(1.0, tokens * machine.boxes / machine.step_tokens)
+    round_s: Array = prefill_s(machine, tokens) * chunks / (chunks + machine.boxes - 1)
+    return round_s
+
+
+def prompts_behind_s(machine: Machine, tokens: Array | float) -> Array:
+    """What the last chunk of a prompt still has before it when the first box is done with it."""
+    last = np.minimum(np.asarray(tokens, dtype=float), machine.step_tokens / machine.boxes)
+    behind: Array = prefill_s(machine, last) * (1 - 1 / machine.boxes)
+    return behind
+
+
+def _hop_s(machine: Machine, tokens: Array | float) -> Array:
+    """What so many tokens take from one box to the next."""
+    assert machine.link_gb_per_s is not None
+    sent = SENT_STATES * STATE_BYTES * machine.model.hidden * np.asarray(tokens, dtype=float)
+    hop: Array = HOP_S + sent / (machine.one_box.gpus * machine.link_gb_per_s * 1e9)
+    return hop
 
 
 def _prefill_s(machine: Machine, tokens: Array, context: Array, prompts: Array, uneven: Array) -> Array:
@@ -89,6 +138,11 @@ def prefill_added_s(
     tokens = np.asarray(tokens, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
     decoding = np.asarray(decoding, dtype=float)
+    if machine.boxes > 1:
+        s, excess = machine.boxes, layers_excess(machine.model, machine.boxes)
+        a_box = prefill_added_s(machine.one_box, tokens, context, decoding / s, np.asarray(prompts, dtype=float) / s)
+        added_in_all: Array = a_box * excess / s + (_hop_s(machine, tokens) - HOP_S)
+        return added_in_all
     together = np.sqrt(1.0 + np.asarray(prompts, dtype=float) ** 2)
     copies, budget = machine.layout.attention_copies, machine.engine.chunk_tokens
     uneven = np.asarray(1.0)
@@ -137,6 +191,8 @@ def decode_step_s(
     """
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
+    if machine.boxes > 1:
+        return _round_s(machine, batch, context, 1 if tokens is None else tokens)
     drafts = draft_s(machine, batch, context) if tokens is None else 0.0
     tokens = machine.verified_tokens if tokens is None else tokens
     running = busiest_requests(batch, machine.ranks)
@@ -147,6 +203,17 @@ def decode_step_s(
     busy = busy + _collectives_s(machine, batch * tokens, 1.0) + lora_s(machine, running) + _latency_s(machine)
     fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
     return _host_bound(machine, busy, 1.0) + fixed + drafts
+
+
+def _round_s(machine: Machine, batch: Array, context: Array, tokens: int) -> Array:
+    """A decode step of all requests in flight, each box busy with its part of them."""
+    s, one, engine = machine.boxes, machine.one_box, machine.engine
+    part = np.where(batch > 0, np.maximum(batch / s, 1.0), 0.0)
+    head = _larger(one.head_read_s, one.head_token_s * part * tokens)
+    waits = head + engine.step_overhead_ms / 1e3 + part * engine.sequence_overhead_us / 1e6
+    passing = decode_step_s(one, part, context, tokens) * layers_excess(machine.model, s)
+    through: Array = passing + (s - 1) * waits + s * _hop_s(machine, part * tokens)
+    return through
 
 
 def draft_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array | float:
@@ -254,7 +321,12 @@ def shared_pass_s(machine: Machine, tokens: Array) -> Array:
 
 def waiting_s(machine: Machine, tokens: Array | float) -> Array:
     """The part of a pass over so many tokens in which kernels neither read nor compute: network, and their start."""
-    return _collectives_s(machine, np.asarray(tokens, dtype=float), 1.0) + _latency_s(machine)
+    tokens = np.asarray(tokens, dtype=float)
+    if machine.boxes > 1:
+        part = tokens / machine.boxes
+        waiting: Array = waiting_s(machine.one_box, part) + machine.boxes * _hop_s(machine, part)
+        return waiting
+    return _collectives_s(machine, tokens, 1.0) + _latency_s(machine)
 
 
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:

@@ -65,6 +65,8 @@ class Machine:
     lora: Lora | None = None
     layout: Layout = SPLIT
     speculation: Speculation | None = None
+    link_gb_per_s: float | None = None
+    """per GPU and one way, between the boxes of a replica that spans several"""
 
     @cached_property
     def rates(self) -> Rates:
@@ -72,6 +74,9 @@ class Machine:
         rates = self.efficiency.rates_for(self.quantization).for_class(self.model)
         if self.speculation is not None:
             source = f"{rates.source}; acceptance was measured on other prompts, so that it is an estimate"
+            return rates.model_copy(update={"basis": "estimated", "points": 0, "error_frac": None, "source": source})
+        if self.boxes > 1:
+            source = f"{rates.source}; nothing was measured over several boxes, so that it is an estimate"
             return rates.model_copy(update={"basis": "estimated", "points": 0, "error_frac": None, "source": source})
         if self.ranks == 1:
             return rates
@@ -82,6 +87,21 @@ class Machine:
     def ranks(self) -> int:
         """Copies of attention that get prompts by chance; 1 where the engine gives each its share."""
         return 1 if self.engine.even_ranks else self.layout.attention_copies
+
+    @property
+    def boxes(self) -> int:
+        """Of a replica: stages of a pipeline, each busy with another part of the requests in flight."""
+        return self.layout.boxes
+
+    @cached_property
+    def one_box(self) -> Machine:
+        """What a request meets on its way through all boxes, as if one after the other were the same one."""
+        return replace(self, gpus=self.gpus // self.boxes, layout=self.layout.one_box, link_gb_per_s=None)
+
+    @property
+    def step_tokens(self) -> int:
+        """Most prompt tokens of a step, over all copies of attention; over several boxes, of a round through them."""
+        return self.engine.chunk_tokens * self.layout.attention_copies * self.boxes
 
     @property
     def verified_tokens(self) -> int:

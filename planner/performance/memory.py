@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,24 +35,37 @@ class Layout:
     expert_groups: int = 1
     """expert parallel: whole experts on each group of GPUs, instead of a slice of every expert on each GPU"""
     stages: int = 1
-    """pipeline: the layers stand on so many sets of GPUs, each busy with another batch"""
+    """a pipeline as seen by one stage: the layers stand on so many sets of GPUs, each busy with another batch"""
+    boxes: int = 1
+    """the same as seen by all: a stage in each box, GPUs counted over all of them; what else is said is of one box"""
+
+    @property
+    def one_box(self) -> Layout:
+        """As seen by one stage."""
+        return replace(self, stages=self.boxes, boxes=1)
 
 
 SPLIT = Layout()
 
 
+def layers_excess(model: Model, boxes: int) -> float:
+    """Layers of the largest stage over the mean."""
+    return boxes * -(-model.layers // boxes) / model.layers
+
+
 def does_not_split(model: Model, gpus: int, layout: Layout) -> str | None:
     """What of a model cannot be shared by so many GPUs in this way."""
-    if model.query_heads % (gpus // layout.attention_copies):
+    if model.query_heads % (gpus // layout.boxes // layout.attention_copies):
         return f"{model.query_heads} attention heads"
     if model.moe is not None and model.moe.experts % layout.expert_groups:
         return f"{model.moe.experts} experts"
     return None
 
 
-def layout_of(parallelism: Parallelism, gpus: int) -> Layout:
-    """How so many GPUs share a mixture of experts."""
-    return Layout(gpus if parallelism == "data" else 1, gpus if parallelism != TENSOR else 1)
+def layout_of(parallelism: Parallelism, gpus: int, boxes: int = 1) -> Layout:
+    """How so many GPUs share a mixture of experts, the same number in each box."""
+    each = gpus // boxes
+    return Layout(each if parallelism == "data" else 1, each if parallelism != TENSOR else 1, boxes=boxes)
 
 
 def parallelism_of(layout: Layout, gpus: int) -> Parallelism | None:
@@ -100,6 +113,15 @@ def weight_bytes(model: Model, quantization: Quantization, layout: Layout = SPLI
     vocabulary_bits = max(quantization.weight_bits, EMBEDDING_BITS)
     bits = (p.embedding + p.head) * vocabulary_bits + p.dense * dense_bits(model, quantization)
     return (bits * layout.attention_copies + p.routed * quantization.weight_bits) / 8 / layout.stages
+
+
+def stage_bytes(model: Model, quantization: Quantization, layout: Layout) -> float:
+    """Bytes of the weights in the box with the most layers, which has the output matrix or the embedding besides."""
+    p = parameters(model)
+    ends = max(p.embedding, p.head) * max(quantization.weight_bits, EMBEDDING_BITS) / 8 * layout.attention_copies
+    both = (p.embedding + p.head) * max(quantization.weight_bits, EMBEDDING_BITS) / 8 * layout.attention_copies
+    in_layers = weight_bytes(model, quantization, layout) - both
+    return in_layers * layers_excess(model, layout.boxes) / layout.boxes + ends
 
 
 def kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
@@ -258,7 +280,7 @@ def _compressed_read_bytes(model: Model, quantization: Quantization, tokens: np.
 
 def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> float:
     """How often the KV cache is stored across a replica: heads that cannot be split are repeated."""
-    together = gpus_per_replica // layout.attention_copies
+    together = gpus_per_replica // layout.boxes // layout.attention_copies
     if model.mla is not None:
         return float(together)
     return max(1.0, together / _fewest_kv_heads(model))
@@ -281,7 +303,16 @@ def kv_room_bytes(
     usable_frac: float = USABLE_FRAC,
     layout: Layout = SPLIT,
 ) -> float:
-    """Memory left for KV cache on a whole replica; negative if the weights do not fit."""
+    """Memory left for KV cache on a whole replica; negative if the weights do not fit.
+
+    Of several boxes, the one with the most layers and the wider end of the vocabulary holds the fewest requests, and
+    the others no more than it.
+    """
+    if layout.boxes > 1:
+        each, excess = gpus_per_replica // layout.boxes, layers_excess(model, layout.boxes)
+        usable = (memory_bytes(gpu) * usable_frac - ACTIVATION_GB * GB) * each
+        room = usable - stage_bytes(model, quantization, layout)
+        return layout.boxes * room / excess / kv_copies(model, gpus_per_replica, layout)
     usable = (memory_bytes(gpu) * usable_frac - ACTIVATION_GB * GB) * gpus_per_replica
     room = usable - weight_bytes(model, quantization, layout)
     return room / kv_copies(model, gpus_per_replica, layout)

@@ -122,7 +122,7 @@ def steady_state(
     b, prompt = np.asarray(in_flight, dtype=float), np.asarray(input_tokens, dtype=float)
     output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
     new = np.maximum(prompt if new_tokens is None else np.asarray(new_tokens, dtype=float), 1.0)
-    budget = machine.engine.chunk_tokens * machine.layout.attention_copies
+    budget = machine.step_tokens
     together = np.minimum(b, np.maximum(1.0, budget / new))
     own, in_all, a_token, sd = output - 1, new + output - 1, np.asarray(1.0), np.asarray(0.0)
     if machine.speculation is not None:

@@ -85,8 +85,8 @@ def _of_chosen(plan: Plan) -> Iterator[Suggestion]:
         hours = [_gpu_hours(plan, d) for d in pool.deployments]
         for planned, gpu_hours in zip(pool.deployments, hours, strict=True):
             d, command = planned.deployment, next(commands).command
-            if d.basis in CERTAIN or not sum(hours):
-                continue
+            if d.basis in CERTAIN or not sum(hours) or d.boxes_per_replica:
+                continue  # runs over several boxes are not calibrated from
             stake = cost * gpu_hours / sum(hours) * d.error_frac
             yield _suggested(
                 plan, pool.workloads, d.variant, True, d.basis,
@@ -106,7 +106,7 @@ def _of_others(plan: Plan) -> Iterator[Suggestion]:
         now = chosen.get(o.workload)
         if o.chosen or now is None or o.cost_usd_per_month is None or o.variant is None:
             continue
-        if o.shared_with or o.variant in used:
+        if o.shared_with or o.variant in used or o.boxes_per_replica:
             continue
         basis, error_frac = _backing(plan, o.variant)
         saved = now - o.cost_usd_per_month / (1 + error_frac)

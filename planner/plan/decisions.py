@@ -30,6 +30,8 @@ class DeploymentDecision:
     """None: by tensor parallelism"""
     speculation: str | None
     """None: no drafts"""
+    boxes_per_replica: int | None
+    """None: one"""
     serves: tuple[bool, ...]
     """whether it takes requests of a length [bucket of the pool's workloads, one after the other]"""
     replicas_by_slot: tuple[int, ...]
@@ -37,8 +39,8 @@ class DeploymentDecision:
 
     @property
     def variant(self) -> Variant:
-        sharing = self.parallelism or TENSOR
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, sharing, self.speculation or "")
+        how = self.parallelism or TENSOR, self.speculation or "", self.boxes_per_replica or 1
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, *how)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Decisions:
     pools: tuple[PoolDecision, ...]
     workloads: tuple[WorkloadDecision, ...]
     """in the order of the case"""
+    signed: tuple[tuple[str, float], ...] = ()
+    """units of each allowance, held ones included, in the order of the case"""
 
 
 def decisions_of(plan: Plan) -> Decisions:
@@ -89,6 +93,7 @@ def decisions_of(plan: Plan) -> Decisions:
             )
             for w in plan.workloads
         ),
+        signed=tuple((a.name, a.units) for a in plan.allowances or ()),
     )
 
 
@@ -102,6 +107,7 @@ def _deployment(plan: Plan, planned: DeploymentPlan) -> DeploymentDecision:
         gpus_per_replica=d.gpus_per_replica,
         parallelism=d.parallelism,
         speculation=d.speculation,
+        boxes_per_replica=d.boxes_per_replica,
         serves=tuple(seconds is not None for seconds in d.seconds_per_request),
         replicas_by_slot=planned.replicas_by_slot,
         firm_replicas_by_slot=planned.firm_replicas_by_slot,

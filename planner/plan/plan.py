@@ -24,6 +24,7 @@ from planner.plan.study_records import Studies, Why
 PLAN_FORMAT = "fleetplan-plan/6"
 """of a plan of one block, and of one of several"""
 Drafts = Annotated[str, Field(pattern=r"^\S.*:[0-9]{1,3}$")]
+SeveralBoxes = Annotated[int, Field(ge=2, le=64)]
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off", "assumed_limits", "simpler", "sampled", "verified", "operation"]
 
@@ -95,7 +96,7 @@ class FleetLine(Strict):
     starting_usd_per_month: float
     """for the time that these starts take"""
     cost_usd_per_month: float
-    """starting included"""
+    """starting included; on demand with what allowances cover taken off, and a share of what these cost"""
     price_source: str
     price_date: str | None = None
     price_assumption: str | None = None
@@ -157,6 +158,8 @@ class DeploymentRecord(Strict):
     gpus_per_replica: int
     parallelism: Parallelism | None = None
     """how its GPUs share a mixture of experts; None: by tensor parallelism, as they share every other model"""
+    boxes_per_replica: SeveralBoxes | None = None
+    """that it spans as stages of a pipeline, each with as many of its GPUs; None: it stands in one"""
     speculation: Drafts | None = None
     """how its tokens are drafted, as method:tokens; None: they are not"""
     accepted_tokens: float | None = None
@@ -198,8 +201,8 @@ class DeploymentRecord(Strict):
 
     @property
     def variant(self) -> Variant:
-        sharing = self.parallelism or TENSOR
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, sharing, self.speculation or "")
+        how = self.parallelism or TENSOR, self.speculation or "", self.boxes_per_replica or 1
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, *how)
 
 
 class PlacePower(Strict):
@@ -353,6 +356,7 @@ class OptionRecord(Strict):
     gpu: str | None = None
     gpus_per_replica: int = 0
     parallelism: Parallelism | None = None
+    boxes_per_replica: SeveralBoxes | None = None
     speculation: Drafts | None = None
     offer: str | None = None
     deployments: tuple[str, ...]
@@ -388,6 +392,7 @@ class RejectionRecord(Strict):
     gpus_per_replica: int
     """0: of any number"""
     parallelism: Parallelism | None = None
+    boxes_per_replica: SeveralBoxes | None = None
     speculation: Drafts | None = None
 
     @classmethod
@@ -405,6 +410,7 @@ class RejectionRecord(Strict):
             gpu=variant.gpu if variant else None,
             gpus_per_replica=variant.gpus_per_replica if variant else 0,
             parallelism=variant.other_parallelism if variant else None,
+            boxes_per_replica=variant.several_boxes if variant else None,
             speculation=(variant.speculation or None) if variant else None,
         )
 
@@ -422,7 +428,8 @@ def _variant_of(r: OptionRecord | RejectionRecord) -> Variant | None:
     """What an option or a rejection is of; None where that is no deployment."""
     if r.model is None or r.quantization is None or r.gpu is None:
         return None
-    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, r.parallelism or TENSOR, r.speculation or "")
+    how = r.parallelism or TENSOR, r.speculation or "", r.boxes_per_replica or 1
+    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, *how)
 
 
 class Commitment(Strict):
@@ -435,6 +442,30 @@ class Commitment(Strict):
     """cash at signing, for the whole term"""
     beyond_horizon_usd: float
     """still owed after the quarter, besides"""
+
+
+class AllowancePlan(Strict):
+    """A savings plan, or provisioned units: what is signed of it, and what it covers."""
+
+    name: str
+    units: float
+    """that are paid in every hour: dollars of a savings plan, units of an API"""
+    held: bool
+    """signed before: paid in any case, so no part of the cost"""
+    usd_per_month: float
+    """paid for it, used or not"""
+    covered_usd_per_month: float
+    """what it covers would cost without it"""
+    saved_usd_per_month: float
+    """by it: what it covers less what is paid for it"""
+    used_frac: float
+    """share of what is signed that hours use; the rest is lost"""
+    covered_frac: float
+    """share that it covers of what it may cover, by what that would cost"""
+    beyond_horizon_usd: float
+    """still owed after the quarter, besides"""
+    source: str
+    date: str | None = None
 
 
 class LongTerm(Strict):
@@ -550,6 +581,8 @@ class Plan(Result, Strict):
     pools: tuple[PoolPlan, ...]
     workloads: tuple[WorkloadPlan, ...]
     commitments: tuple[Commitment, ...]
+    allowances: tuple[AllowancePlan, ...] | None = None
+    """what is signed or held of them; None: nothing. What they cost is part of the cost of what they cover"""
     power: PowerPlan | None = None
     """None: nothing is hosted, or the case knows nothing of power"""
     long_terms: tuple[LongTerm, ...] | None = None
@@ -620,7 +653,7 @@ class Plan(Result, Strict):
         for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
             if data[part][key] is None:
                 del data[part][key]
-        for key in ("power", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+        for key in ("power", "allowances", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
             if data[key] is None:
                 del data[key]
         return data

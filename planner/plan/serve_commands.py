@@ -19,6 +19,7 @@ from planner.case.drafts import speculation_of
 from planner.case.support import support_of
 from planner.case.weights import weights_of
 from planner.catalog.engine_support import own_checkpoint
+from planner.io.errors import listed
 from planner.performance.kv_tiers import HOST
 from planner.performance.memory import Layout, layout_of, longest_request, weight_bytes
 from planner.performance.speculation import extra_of
@@ -33,6 +34,8 @@ OFFLOAD = ("--kv-offloading-backend", "native", "--kv-offloading-size")
 """of vLLM: the connector that it has itself, and GiB of the box's memory for all GPUs of a replica together"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
 """more requests in flight than the first are rounded up to multiples of the second"""
+NODES, FIRST_BOX = "--nnodes", "FIRST-BOX"
+"""begins what differs between the boxes of a replica; the address of the one that answers"""
 PLACE = "YOUR-CHECKPOINT"
 """begins the name in place of weights that the catalog does not know"""
 DEFAULT_RANK = 16
@@ -50,7 +53,9 @@ class ServeCommand:
     offer: str
     gpus_per_replica: int
     replicas_per_instance: int
+    """0: a replica takes several"""
     command: str
+    """of the first of its boxes, where they are several"""
     environment: tuple[str, ...]
     """variables for the first replica of an instance, as NAME=value"""
     notes: tuple[str, ...]
@@ -93,7 +98,11 @@ def _command(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> ServeComman
         gpus_per_replica=d.gpus_per_replica,
         replicas_per_instance=per_instance,
         command=shlex.join(
-            ["vllm", "serve", _no_option(checkpoint_of(plan.case, d.model, d.quantization)[0]), *_flags(plan, pool, d)]
+            [
+                *("vllm", "serve", _no_option(checkpoint_of(plan.case, d.model, d.quantization)[0])),
+                *_flags(plan, pool, d),
+                *_joining(d),
+            ]
         ),
         environment=(first,) if several else (),
         notes=tuple(_notes(plan, pool, planned, per_instance, visible)),
@@ -103,8 +112,10 @@ def _command(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> ServeComman
 def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     case = plan.case
     scheme, engine = case.quantizations[d.quantization], case.engine
-    copies = layout_of(d.variant.parallelism, d.gpus_per_replica).attention_copies
-    yield from ("--tensor-parallel-size", str(d.gpus_per_replica // copies))
+    copies, boxes = _layout(d).attention_copies, d.boxes_per_replica or 1
+    yield from ("--tensor-parallel-size", str(d.gpus_per_replica // boxes // copies))
+    if boxes > 1:
+        yield from ("--pipeline-parallel-size", str(boxes))
     if copies > 1:
         yield from ("--data-parallel-size", str(copies))
     if d.parallelism is not None:
@@ -131,6 +142,12 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
         yield from (f"{name}=adapters/{name}" for name in adapters.values())
 
 
+def _joining(d: DeploymentRecord) -> Iterator[str]:
+    """How the boxes of a replica find each other, and which one this is: the first, which answers requests."""
+    if d.boxes_per_replica is not None:
+        yield from (NODES, str(d.boxes_per_replica), "--node-rank", "0", "--master-addr", FIRST_BOX)
+
+
 def host_gib(d: DeploymentRecord) -> int:
     """Memory of the box in which a replica keeps KV cache; 0: none."""
     tiers = (d.prefix_cache.tiers or ()) if d.prefix_cache is not None else ()
@@ -153,6 +170,14 @@ def _notes(plan: Plan, pool: PoolPlan, planned: DeploymentPlan, per_instance: in
         yield drafts_note(plan, d)
     if per_instance > 1:
         yield (f"an instance of {d.offer} holds {per_instance} such replicas: give each its own {visible} and --port")
+    if d.boxes_per_replica is not None:
+        others = listed([str(rank) for rank in range(1, d.boxes_per_replica)], "and")
+        link = case.offers[d.offer].interconnect
+        yield (
+            f"a replica takes {d.boxes_per_replica} x {d.offer}, joined by {link.kind if link else 'a fast link'}: "
+            f"give the address of the first in place of {FIRST_BOX}, and run the same on the rest with --headless and "
+            f"--node-rank {others}; if one stops, start all of them anew"
+        )
     if d.prefix_cache is not None:
         found = " and ".join(f"{share:.1%}" for share in d.prefix_cache.found_fracs)
         router = "a prefix-aware router" if case.limits.routing == PREFIX_AWARE else f"{case.limits.routing} routing"
@@ -254,7 +279,7 @@ def longest_held(plan: Plan, d: DeploymentRecord) -> int:
 
 
 def _layout(d: DeploymentRecord) -> Layout:
-    return layout_of(d.variant.parallelism, d.gpus_per_replica)
+    return layout_of(d.variant.parallelism, d.gpus_per_replica, d.boxes_per_replica or 1)
 
 
 def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:
@@ -267,7 +292,7 @@ def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:
 
 def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     """As many as the plan counts on where memory binds; half as many again elsewhere, so that a burst is let in."""
-    each = d.requests_in_flight / layout_of(d.variant.parallelism, d.gpus_per_replica).attention_copies
+    each = d.requests_in_flight / _layout(d).attention_copies
     if d.bound_by == KV_MEMORY:
         return max(1, math.floor(each + 1e-9))
     counted = math.ceil(ADMITTED * each - 1e-9)

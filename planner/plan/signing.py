@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.case.case import Case
+from planner.case.allowances import MONTHS
+from planner.case.case import Allowance, Case
 from planner.catalog.entries import TERM_MONTHS, is_of_unknown_day
-from planner.plan.plan import Commitment, FleetLine, Plan
+from planner.plan.plan import AllowancePlan, Commitment, FleetLine, Plan
 from problems.constants import HOURS_PER_MONTH
 
 
@@ -29,6 +30,22 @@ def to_be_signed(plan: Plan) -> Iterator[Signature]:
         line = lines[c.offer, c.term]
         whole = c.instances * line.usd_per_h * HOURS_PER_MONTH * TERM_MONTHS[c.term]
         yield Signature(c, line, whole, price_doubt(plan.case, c.offer, c.term))
+
+
+def allowances_to_be_signed(plan: Plan) -> tuple[AllowancePlan, ...]:
+    """Savings plans and provisioned units, besides those that are held."""
+    return tuple(a for a in plan.allowances or () if not a.held)
+
+
+def allowance_of(plan: Plan, name: str) -> Allowance:
+    """What is known of an allowance of a plan."""
+    return next(a for a in plan.case.allowances or () if a.name == name)
+
+
+def whole_term_usd(plan: Plan, a: AllowancePlan) -> float | None:
+    """Of an allowance; None where it is signed for no term."""
+    months = MONTHS[allowance_of(plan, a.name).term]
+    return months * a.usd_per_month if months else None
 
 
 def signed_on_no_quote(plan: Plan) -> tuple[Signature, ...]:

@@ -76,7 +76,9 @@ def why_not(plan: Plan, option: OptionRecord) -> str:
 def _why_more(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
     if option.offer is not None:
         box, needed = plan.case.offers[option.offer].gpus, option.peak_replicas * option.gpus_per_replica
-        instances = math.ceil(option.peak_replicas / (box // (option.gpus_per_replica or 1)))
+        instances = option.peak_replicas * (option.boxes_per_replica or 1)
+        if option.boxes_per_replica is None:
+            instances = math.ceil(option.peak_replicas / (box // (option.gpus_per_replica or 1)))
         if plan.case.limits.spread and plan.case.limits.min_replicas > 1:
             instances = max(instances, 2)
         if needed and needed <= 0.75 * box * instances and box > 1:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from planner.case.case import Case
 from planner.case.quarters import held_usd_per_month
 from planner.io.errors import escaped
 from planner.io.formatting import counted, json_text, percent, usd
@@ -13,7 +15,7 @@ from planner.reports.markup import Html, details, el, notes, table_html
 from planner.reports.page import page_of, resource
 from planner.reports.table import Column as C
 from planner.reports.table import Table
-from planner.studies.explore import HIGH, LOW, Exploration, Key, Point, plans
+from planner.studies.explore import HIGH, LOW, Exploration, Key, Point, dearest_month, ladder, plans, unlimited
 
 TITLES: dict[Key, str] = {
     "demand": "Demand",
@@ -44,12 +46,9 @@ COLUMNS = (
 
 
 def explore_document(explored: Exploration) -> Document:
-    planned = plans(explored.points)
-    widest = max((_gap_frac(p.result) for p in planned), default=0.0)
-    said = f"{counted(len(planned), 'plan')} of {counted(len(explored.points), 'setting')}"
     return Document(
         title=f"Explore: {explored.case.name}",
-        about=(f"{said}, each proved within {percent(widest, 2)} of its cost or less",),
+        about=_about(explored),
         parts=(
             Section("What can be moved", lambda: (TablePart(_sliders(explored)),), key="sliders"),
             Section("What does not hold here", lambda: _remarks(explored), key="remarks"),
@@ -57,6 +56,22 @@ def explore_document(explored: Exploration) -> Document:
         json=lambda: json_text(explore_json(explored)),
         tables=lambda: (_sliders(explored), points_table(explored)),
     )
+
+
+def _about(explored: Exploration) -> tuple[str, ...]:
+    settings = unlimited(explored.points)
+    planned = plans(settings)
+    within = plans(p for p in explored.points if p.setting.budget_usd_per_month is not None)
+    said = f"{counted(len(planned), 'plan')} of {counted(len(settings), 'setting')}"
+    lines = [f"{said}, each proved within {percent(_widest(planned), 2)} of its cost or less"]
+    if within:
+        widest = percent(_widest(within), 2)
+        lines.append(f"{counted(len(within), 'plan')} within budgets, each proved within {widest} of cost and penalty")
+    return tuple(lines)
+
+
+def _widest(points: Sequence[Point]) -> float:
+    return max((_gap_frac(p.result) for p in points), default=0.0)
 
 
 def _remarks(explored: Exploration) -> tuple[Part, ...]:
@@ -143,10 +158,11 @@ def explore_json(explored: Exploration) -> dict[str, Any]:
 def explore_page(explored: Exploration) -> str:
     """One file with its data, for any browser and no network."""
     planned = plans(explored.points)
-    widest = max((_gap_frac(p.result) for p in planned), default=0.0)
+    widest = percent(_widest(plans(unlimited(explored.points))), 2)
     about = (
-        f"{counted(len(planned), 'checked plan')}, each proved within {percent(widest, 2)} of its cost or less. Move "
-        "two sliders at a time; between plans, the page shows the range in which the least cost is proved to lie."
+        f"{counted(len(planned), 'checked plan')}; those without a budget are proved within {widest} of their cost or "
+        "less. Move two sliders at a time; between plans, the page shows the range in which the least cost is proved "
+        "to lie."
     )
     head = el(
         "header", el("h1", "Explore: ", el("bdi", explored.case.name)), el("p", about, class_="sub"), class_="top"
@@ -208,6 +224,12 @@ def _why(explored: Exploration) -> Html:
             "never falls with demand: the plan for more is an upper side, the bound for less a lower one."
         )
     lines.append("Commitments and budget: whatever is allowed with less is allowed with more.")
+    if grid.sheds:
+        lines.append(
+            "Budgets: a search proves, for many w, that (1 + w) times the cost, and the penalty, come to so much or "
+            "more in every plan. That less w times the budget is a lower bound within it. And each plan is one for "
+            "every budget from its dearest month on."
+        )
     if "ttft" in grid.sliders:
         lines.append(
             "TTFT and TPOT: the size of a replica's steps is chosen for its targets, and a looser target may choose "
@@ -223,7 +245,7 @@ def page_data(explored: Exploration) -> dict[str, Any]:
     api = case.apis[case.baseline]
     fleets: dict[str, int] = {}
     points = [_point(explored, p, fleets) for p in explored.points]
-    dearest = max(sum(month) for month in base["months"]) + held_usd_per_month(case)
+    dearest = dearest_month(case, base)
     return {
         "name": escaped(case.name),
         "file": explored.file,
@@ -234,6 +256,9 @@ def page_data(explored: Exploration) -> dict[str, Any]:
         "monotone": grid.demand_is_monotone,
         "linear": grid.costs_are_linear,
         "sheds": grid.sheds,
+        "months": len(base["months"]),
+        "apis": "api-prices" in grid.sliders,
+        "mostElse": most_else_usd(case),
         "held": held_usd_per_month(case),
         "tokens": base["tokens"],
         "baseline": escaped(f"{api.provider} {api.model}"),
@@ -243,9 +268,17 @@ def page_data(explored: Exploration) -> dict[str, Any]:
     }
 
 
+def most_else_usd(case: Case) -> float | None:
+    """The most that a plan pays a month besides instances and APIs; None where that depends on more than engineers."""
+    caches = any(option != "none" for w in case.workloads for option in w.caching)
+    vendors = case.limits.vendor_usd_per_month or case.limits.new_api_usd_per_month
+    return None if caches or vendors else case.engineers_usd_per_month
+
+
 def _slider(explored: Exploration, key: Key, dearest: float) -> dict[str, Any]:
     grid = explored.grid
     stops: list[float] | None = None
+    places: list[float] | None = None
     low, high = LOW, HIGH
     if key in ("ttft", "tpot"):
         stops = list(grid.density.targets)
@@ -255,8 +288,11 @@ def _slider(explored: Exploration, key: Key, dearest: float) -> dict[str, Any]:
     elif key == "budget":
         low, high = 0.3 * dearest, (1.2 if grid.sheds else 2.2) * dearest
     elif (key == "demand" and not grid.demand_is_monotone) or (key.endswith("prices") and not grid.costs_are_linear):
-        stops = sorted({p.setting.of(key) for p in explored.points if p.setting.of(key) <= HIGH})
-    return {"key": key, "title": TITLES[key], "hint": HINTS[key], "low": low, "high": high, "stops": stops}
+        stops = sorted({p.setting.of(key) for p in explored.points})
+    elif key == "demand" and grid.sheds:
+        places = list(ladder(grid.density.places))
+    said = {"key": key, "title": TITLES[key], "hint": HINTS[key]}
+    return {**said, "low": low, "high": high, "stops": stops, "places": places}
 
 
 def _point(explored: Exploration, point: Point, fleets: dict[str, int]) -> list[Any]:
@@ -264,7 +300,7 @@ def _point(explored: Exploration, point: Point, fleets: dict[str, int]) -> list[
     gpu, api = setting.of("gpu-prices"), setting.of("api-prices")
     values = [_value(explored, point, key) for key in TITLES]
     if result["cost"] is None:
-        return [*values, result["bound"] or 0.0, None, 0.0, 0.0, 0, result["status"]]
+        return [*values, result["bound"] or 0.0, None, 0.0, 0.0, 0, result["status"], []]
     months = [[_short(m[0] / gpu), _short(m[1] / api), _short(m[2])] for m in result["months"]]
     said = escaped(
         "; ".join([*result["runs"], *([f"{percent(result['api'])} bought from an API"] if result["api"] else [])])
@@ -272,7 +308,7 @@ def _point(explored: Exploration, point: Point, fleets: dict[str, int]) -> list[
     fleet = fleets.setdefault(said, len(fleets))
     return [
         *values, _short(result["bound"]), months, _short(result["penalty"]), _short(result["served"]), fleet,
-        result["status"],
+        result["status"], [[_short(worth), _short(usd)] for worth, usd in point.lines],
     ]  # fmt: skip
 
 
@@ -284,4 +320,4 @@ def explore_line(explored: Exploration) -> str:
     """In one line."""
     base = explored.base.result
     cost = f"{usd(base['cost'])} / month as it is"
-    return f"{explored.case.name}, {counted(len(explored.points), 'setting')}, {cost}"
+    return f"{explored.case.name}, {counted(len(unlimited(explored.points)), 'setting')}, {cost}"

@@ -11,6 +11,7 @@ from planner.judgement.sellers import sold_for_less
 from planner.plan.plan import Plan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import sold_cheaper
+from planner.plan.signing import allowances_to_be_signed
 from planner.plan.token_costs import token_costs
 from planner.reports import phrases
 from planner.reports.document import (
@@ -128,7 +129,11 @@ def signing(plan: Plan) -> Group:
     stops = tuple(_stop(c) + _said(c) for c in concerns_of(plan) if c.stops_signing)
     table = TablePart(to_sign(plan), most_of_text=SIGNED_SHOWN)
     longer = Lines(tuple(phrases.longer_terms(plan)), tone="small")
-    return Group((Lines(stops, tone="stop"), table, longer), title if plan.commitments else nothing, key="to-sign")
+    return Group(
+        (Lines(stops, tone="stop"), table, longer),
+        title if plan.commitments or allowances_to_be_signed(plan) else nothing,
+        key="to-sign",
+    )
 
 
 def moving(plan: Plan) -> Group:

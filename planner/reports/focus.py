@@ -12,14 +12,18 @@ import json
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from itertools import product
 
-from planner.case.case import Holding
+import numpy as np
+
+from planner.case.case import Allowance, Holding
 from planner.case.menu import held_by_term
 from planner.case.prices import HELD, usd_per_h
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import FleetLine, Plan
+from planner.plan.signing import allowance_of
 from planner.reports.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH
 
@@ -91,6 +95,7 @@ def _charges(view: PlanAccount, month: int, first: bool) -> Iterator[Cells]:
     for s in view.served:
         if s.decided.api is not None and s.decided.api_flows:
             yield from _tokens(view, s, month)
+    yield from _allowances(view, month)
     besides = (
         ("Caches", "caches of prompts and answers", plan.costs.caching_usd_per_month),
         ("Engineers", "engineers who run the fleet", plan.costs.engineers_usd_per_month),
@@ -115,12 +120,86 @@ def _used(view: PlanAccount, line: FleetLine, month: int) -> Iterator[Cells]:
     plan = view.plan
     slots = [(s, n) for s, n in zip(plan.slots, line.instances_by_slot, strict=True) if s.month == month]
     hours = sum(s.hours_per_month * n for s, n in slots) + line.starting_usd_per_month / line.usd_per_h
+    if line.purchase == "on-demand":
+        hours -= sum(_in_month(view, part, month) for _, part in _covered(view, line.offer))
     reserved = line.purchase in TERM_MONTHS
-    if not hours:
+    if hours <= 10**-DIGITS * len(slots):
         return
     cells = _instances(plan, line.offer, line.purchase, hours, line.usd_per_h, reserved)
     used = {**_commitment(line.offer, line.purchase, hours), "CommitmentDiscountStatus": "Used", "BilledCost": "0"}
     yield cells | used if reserved else cells
+
+
+def _covered(view: PlanAccount, item: str) -> list[tuple[str, np.ndarray]]:
+    """What each allowance covers of an offer or of a workload's bill [slot]."""
+    return [(name, part) for (name, of), part in view.money.cover.parts.items() if of == item]
+
+
+def _in_month(view: PlanAccount, per_hour: np.ndarray, month: int) -> float:
+    """What an hourly amount [slot] comes to in one month."""
+    return sum(s.hours_per_month * float(x) for s, x in zip(view.slots, per_hour, strict=True) if s.month == month)
+
+
+def _taken_usd(view: PlanAccount, name: str, item: str, month: int) -> float:
+    """What is paid for the part of an allowance that an item takes in a month."""
+    cover = next(each for each in view.money.cover.all.each if each.key == name)
+    quantity = _in_month(view, view.money.cover.parts[name, item], month)
+    return quantity * cover.takes[item] * allowance_of(view.plan, name).usd_per_h / cover.covers
+
+
+def _under(view: PlanAccount, name: str, usd: float) -> Cells:
+    """What is used of an allowance, which is billed where it is signed."""
+    held = next(record.held for record in view.money.cover.records or () if record.name == name)
+    used = {"BilledCost": "0", "CommitmentDiscountQuantity": _number(usd), "CommitmentDiscountStatus": "Used"}
+    return _of_allowance(allowance_of(view.plan, name), held) | used
+
+
+def _allowances(view: PlanAccount, month: int) -> Iterator[Cells]:
+    """What is signed is billed in one row; it is effective in those of what it covers, and in that of what is lost."""
+    for record in view.money.cover.records or ():
+        a, name = allowance_of(view.plan, record.name), record.name
+        provider = view.case.apis[a.api].provider if a.api else view.case.offers[next(iter(a.rates or {}))].provider
+        words = "Savings Plan" if a.api is None else "Provisioned Throughput"
+        base = _sold_by(PROVIDERS.get(provider, provider)) | _of_allowance(a, record.held)
+        base |= {
+            "ServiceCategory": "Compute" if a.api is None else "AI and Machine Learning",
+            "ServiceName": words,
+            "ServiceSubcategory": "Virtual Machines" if a.api is None else "Generative AI",
+            "SkuId": name,
+            "SkuMeter": words,
+            "SkuPriceId": name,
+        }
+        items = [item for of, item in view.money.cover.parts if of == name]
+        taken = {item: _taken_usd(view, name, item, month) for item in items}
+        for item in items if a.api is None else ():
+            hours = _in_month(view, view.money.cover.parts[name, item], month)
+            if hours > 10**-DIGITS:
+                cells = _instances(view.plan, item, "savings-plan", hours, taken[item] / hours, True)
+                yield cells | _under(view, name, taken[item])
+        paid = HOURS_PER_MONTH * record.units * a.usd_per_h
+        unit = "USD" if a.api is None else "Unit Hours"
+        yield base | _priced(HOURS_PER_MONTH * record.units, unit, paid) | {
+            "BilledCost": _number(paid),
+            "EffectiveCost": "0",
+            "ChargeCategory": "Purchase",
+            "ChargeDescription": f"{record.units:g} of {name}",
+            "ChargeFrequency": "Recurring",
+            "CommitmentDiscountQuantity": _number(paid),
+        }  # fmt: skip
+        if (lost := paid - sum(taken.values())) > 10**-DIGITS:
+            cells = _usage(f"unused of {name}", 1.0, "Months", lost, lost) | {"BilledCost": "0", "ConsumedQuantity": ""}
+            cells |= {"ConsumedUnit": "", "PricingCategory": "Committed", "CommitmentDiscountStatus": "Unused"}
+            yield base | cells | {"CommitmentDiscountQuantity": _number(lost)}
+
+
+def _of_allowance(a: Allowance, held: bool) -> Cells:
+    return {
+        "CommitmentDiscountCategory": "Spend" if a.api is None else "Usage",
+        "CommitmentDiscountId": f"{HELD if held else 'planned'}:{a.name}",
+        "CommitmentDiscountName": a.name,
+        "CommitmentDiscountType": "Savings Plan" if a.api is None else "Provisioned Throughput",
+        "CommitmentDiscountUnit": "USD",
+    }
 
 
 def _held(plan: Plan, holding: Holding, in_use: bool) -> Cells:
@@ -222,12 +301,19 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
         ):  # fmt: skip
             sums[kind][0] += requests * tokens
             sums[kind][1] += requests * price
-    for kind, (count, amount) in sums.items():
-        if not count:
+    bill = sum(amount for _, amount in sums.values())
+    covered = [(name, _in_month(view, part, month)) for name, part in _covered(view, s.w.name)]
+    ways = [("", 1 - sum(usd for _, usd in covered) / bill if bill else 1.0)]
+    ways += [(name, usd / bill) for name, usd in covered if bill]
+    for (kind, (count, amount)), (name, share) in product(sums.items(), ways):
+        if share * count <= 10**-DIGITS:
             continue
-        cells = _usage(f"{s.w.name}: {s.decided.api} {kind}", count / 1e6, "1M Tokens", amount, amount)
+        paid = share * amount if not name else _taken_usd(view, name, s.w.name, month) * amount / bill
+        words = f"{s.w.name}: {s.decided.api} {kind}"
+        cells = _usage(words, share * count / 1e6, "1M Tokens", paid, share * amount)
+        under = _under(view, name, paid) | {"PricingCategory": "Committed"} if name else {}
         yield cells | _sold_by(api.provider) | {
-            "ConsumedQuantity": _number(count),
+            "ConsumedQuantity": _number(share * count),
             "ConsumedUnit": "Tokens",
             "ResourceId": api.model,
             "ResourceName": api.model,
@@ -240,7 +326,7 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
             "SkuPriceDetails": json.dumps({"x_ModelId": api.model, "x_TokenType": kind}),
             "SkuPriceId": f"{api.model}.{kind}",
             "Tags": json.dumps({"plan": view.plan.name, "workload": s.w.name}, ensure_ascii=False),
-        }  # fmt: skip
+        } | under  # fmt: skip
 
 
 def _usage(words: str, quantity: float, unit: str, usd: float, contracted_usd: float) -> Cells:

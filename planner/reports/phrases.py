@@ -14,14 +14,15 @@ from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import TERM_MONTHS, day_of, is_of_unknown_day
 from planner.io.errors import listed
-from planner.io.formatting import counted, percent, tokens, usd
+from planner.io.formatting import counted, percent, tokens, usd, usd_small
 from planner.judgement.sellers import SoldForLess, sold_for_less
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.late_lengths import late_answers, late_lengths
-from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
+from planner.plan.plan import AllowancePlan, BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import cheapest_elsewhere, having_usd, sold_cheaper, there_usd
+from planner.plan.signing import allowance_of
 from planner.plan.simpler import Reduction, reductions_of
 from planner.plan.study_records import ProviderBill
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
@@ -409,6 +410,20 @@ def paid_of_caps(plan: Plan) -> dict[str, tuple[float, float]]:
     return found
 
 
+def allowance_amount(plan: Plan, a: AllowancePlan) -> str:
+    """What is signed of a savings plan or of provisioned units."""
+    return counted(int(a.units), "unit") if allowance_of(plan, a.name).api is not None else f"{usd_small(a.units)}/h"
+
+
+def allowance(plan: Plan, a: AllowancePlan) -> str:
+    """What a savings plan or provisioned units cover, and what is lost of them."""
+    lost = f", {percent(1 - a.used_frac)} of it lost" if round(a.used_frac, 3) < 1 else ""
+    way = "held" if a.held else "signed"
+    covers = f"covers {usd(a.covered_usd_per_month)} / month, {percent(a.covered_frac)} of what it may cover"
+    owed_then = f"; {usd(a.beyond_horizon_usd)} is still owed after the quarter" if a.beyond_horizon_usd else ""
+    return f"{a.name}, {allowance_amount(plan, a)} {way} for {usd(a.usd_per_month)} / month{lost}, {covers}{owed_then}"
+
+
 def power(plan: Plan) -> str | None:
     """Power, energy and carbon of the fleet in a line; None where nothing is known of them."""
     found = plan.power
@@ -456,6 +471,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
             f"{usd(spent)} / month of the cost pays for instances while they start ({times} a month of {minutes} each)"
         )
     yield from (owed(c) for c in plan.commitments)
+    yield from (allowance(plan, a) for a in plan.allowances or ())
     yield from vendor_caps(plan)
     if sentence := long_terms(plan):
         yield sentence

@@ -144,6 +144,8 @@ def _fleet(plan: Plan) -> Iterator[Part]:
     if plan.power is not None:
         yield TablePart(tables.power(plan), folded=True, formats=RICH)
     yield TablePart(tables.commitments(plan), formats=HTML)
+    if plan.allowances:
+        yield TablePart(tables.allowances(plan))
 
 
 def _money(plan: Plan) -> Iterator[Part]:
@@ -313,12 +315,14 @@ def _build_or_buy(plan: Plan) -> Table:
     outside = sum(w.api_share_frac * w.requests_per_month for w in plan.workloads) / requests if requests else 0.0
     owed = {
         "up front": sum(c.upfront_usd for c in plan.commitments),
-        "owed after the quarter": sum(c.beyond_horizon_usd for c in plan.commitments),
+        "owed after the quarter": sum(c.beyond_horizon_usd for c in plan.commitments)
+        + sum(a.beyond_horizon_usd for a in plan.allowances or ()),
     }
     commitments = ", ".join(f"{usd(amount)} {what}" for what, amount in owed.items() if amount)
     team = plan.costs.engineers_usd_per_month
     latency = "planned for: TTFT and TPOT of each workload are kept at its percentile"
     falls = "reserved instances are still paid" if plan.commitments else "instances are given back"
+    falls = "what is signed is still paid" if plan.allowances else falls
     rows = (
         ("a month", usd(plan.cost_usd_per_month), usd(plan.baseline.cost_usd_per_month)),
         ("latency", latency, "whatever the provider gives"),

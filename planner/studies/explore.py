@@ -9,7 +9,8 @@ plans it. What holds between settings is said in `Grid` and used by the page (pl
   a lower bound at the mean of their prices.
 * A fleet that carries some demand carries less of it: counts of replicas never fall with the load, and what is sent to
   an API or shed falls with it. So the least cost never falls with demand.
-* More ways to buy, or a larger budget, leave every plan allowed.
+* More ways to buy, or a larger budget, leave every plan allowed. Where requests may be shed, one search gives plans for
+  all budgets and lines that bound them all: (1 + worth) x cost + penalty of every plan is so much or more.
 * A replica's steps are chosen for its TTFT and TPOT, and the choice is not monotone: nothing is said between those.
 """
 
@@ -40,11 +41,9 @@ SCALED: tuple[Key, ...] = ("demand", "gpu-prices", "api-prices", "ttft", "tpot")
 LOW, HIGH = 0.5, 2.0
 """of what is multiplied"""
 NONE, ONE_YEAR, AS_LISTED = "none", "1 year", "as in the file"
-SCARCE, SCARCE_BESIDE = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), (0.4, 0.6, 0.8, 1.0)
-"""budgets that are planned where requests may be shed, of what the plan without one costs in its dearest month: for the
-file's own values, and beside another slider"""
-DEARER = (3.0, 5.0, 8.0, 16.0, 32.0)
-"""times all prices, where requests may be shed: what a dollar of a budget is worth at most"""
+BUDGETS, AT_OTHER_PRICES = (0.3, 0.45, 0.6, 0.75, 0.9, 1.05, 1.2), (0.15, 0.22, *(1.5, 1.8, 2.4))
+"""for which prices of a search are worked out where requests may be shed, of what the best plan of the file's values
+costs in its dearest month; those beyond the slider's are budgets where prices are half or twice as high"""
 Detail = Literal["few", "normal", "many"]
 OnDone = Callable[[int, int], None]
 
@@ -57,12 +56,16 @@ class Density:
     beside: int
     prices: int
     targets: tuple[float, ...]
+    places: int
+    """of the demand slider where requests may be shed: a budget is worth much there, so each of them is planned"""
+    step_frac: float
+    """of cost + penalty, between plans within budgets"""
 
 
 DENSITIES: dict[Detail, Density] = {
-    "few": Density(13, 5, 3, (0.5, 1.0, 2.0)),
-    "normal": Density(25, 9, 5, (0.5, 0.75, 1.0, 1.5, 2.0)),
-    "many": Density(49, 17, 9, (0.5, 0.6, 0.75, 0.9, 1.0, 1.25, 1.5, 2.0)),
+    "few": Density(13, 5, 3, (0.5, 1.0, 2.0), 25, 0.06),
+    "normal": Density(25, 13, 5, (0.5, 0.75, 1.0, 1.5, 2.0), 49, 0.04),
+    "many": Density(49, 25, 9, (0.5, 0.6, 0.75, 0.9, 1.0, 1.25, 1.5, 2.0), 97, 0.02),
 }
 
 
@@ -98,6 +101,8 @@ class Point:
 
     setting: Setting
     result: Result
+    lines: tuple[tuple[float, float], ...] = ()
+    """of a setting without a budget: a dollar's worth, and what (1 + worth) x cost + penalty of a plan is at least"""
 
     @property
     def status(self) -> str:
@@ -160,22 +165,23 @@ def explore(
     grid = grid_of(source.case, DENSITIES[detail])
     base_case = case_of(source, grid, Setting())
     first = _base(base_case, options, on_progress)
-    budgets: dict[Setting, list[float]] = {}
-    for setting in settings_of(grid, first, source.case):
-        own = budgets.setdefault(replace(setting, budget_usd_per_month=None), [])
-        own += [] if setting.budget_usd_per_month is None else [setting.budget_usd_per_month]
-    jobs = {s: _job(case_of(source, grid, s), some, options) for s, some in budgets.items()}
+    budgets = dict(settings_of(grid, dearest_month(source.case, first)))
+    jobs = {s: _job(case_of(source, grid, s), options, some, grid.density.step_frac) for s, some in budgets.items()}
     unique = list({job.key: job for job in jobs.values()}.values())
     found = run_jobs(plan_settings, unique, executor, journal, lambda job, result, done, total: on_done(done, total))
     errors = tuple(str(found[job.key]["error"]) for job in jobs.values() if failed(found[job.key]))
-    points = [Point(Setting(), first)]
+    points, within = [Point(Setting(), first)], []
     for setting, job in jobs.items():
-        results = found[job.key].get("points", [])
-        points += [
-            Point(replace(setting, budget_usd_per_month=budget), result)
-            for budget, result in zip([None, *budgets[setting]], results, strict=False)
-            if setting != Setting() or budget is not None
-        ]
+        result = found[job.key]
+        lines = tuple((worth, usd) for worth, usd in result.get("lines", ()))
+        for k, each in enumerate(result.get("points", ())):
+            if k > 0:
+                within.append(Point(replace(setting, budget_usd_per_month=result["budgets"][k]), each))
+            elif setting == Setting():
+                points[0] = replace(points[0], lines=lines)
+            else:
+                points.append(Point(setting, each, lines))
+    points += within
     own_budget = source.case.limits.budget_usd_per_month
     return Exploration(base_case, grid, tuple(points), options.gap_frac, own_budget, file, errors)
 
@@ -185,7 +191,7 @@ def _base(case: Case, options: Options, on_progress: OnProgress) -> Result:
     from planner.pipeline import plan_fleet
     from planner.studies.executing.jobs import outcome_of
 
-    result = outcome_of(plan_settings, _job(case, [], options).payload)
+    result = outcome_of(plan_settings, _job(case, options).payload)
     if failed(result):
         raise RuntimeError(str(result["error"]))
     first: Result = result["points"][0]
@@ -204,6 +210,9 @@ def grid_of(case: Case, density: Density) -> Grid:
     linear = not (case.limits.vendor_cap_usd_per_month or case.limits.new_api_cap_usd_per_month is not None)
     if not linear:
         why_not.append("caps on what vendors are paid depend on prices: plans do not hold at other prices")
+    if case.allowances:
+        monotone = linear = False
+        why_not.append("savings plans and provisioned units are paid whatever they cover: costs do not follow prices")
     levels, own = _levels(case)
     apis = may_use_an_api(case)
     answered_at_once = any(w.deadline_h is None for w in case.workloads)
@@ -246,25 +255,32 @@ def case_of(source: Source, grid: Grid, setting: Setting) -> Case:
     return with_limits(budget_usd_per_month=setting.budget_usd_per_month)(case)
 
 
-def settings_of(grid: Grid, base: Result, case: Case) -> Iterator[Setting]:
-    """Every slider by itself, and every pair of them, more coarsely."""
-    as_it_is = Setting()
+def settings_of(grid: Grid, dearest_usd: float) -> Iterator[tuple[Setting, tuple[float, ...]]]:
+    """Every slider by itself, and every pair of them, more coarsely; with the budgets around which plans are made.
+
+    Plans at one price are plans at every other, budgets included: they are made once.
+    """
     alone, beside = _moves(grid, fine=True), _moves(grid, fine=False)
+    if grid.sheds:
+        yield Setting(), _budgets(grid, dearest_usd, None)
     for key in alone:
-        yield from (move(as_it_is) for move in alone[key])
+        yield from ((move(Setting()), _budgets(grid, dearest_usd, key)) for move in alone[key])
     keys = list(beside)
     for k, key in enumerate(keys):
         for other in keys[k + 1 :]:
-            yield from (second(first(as_it_is)) for first in beside[key] for second in beside[other])
-    if not grid.sheds:
-        return
-    dearest = max(sum(month) for month in base["months"]) + held_usd_per_month(case)
-    around = [(as_it_is, SCARCE), *((move(as_it_is), SCARCE_BESIDE) for key in beside for move in beside[key])]
-    for setting, shares in around:
-        budgets = (float(f"{share * dearest:.3g}") for share in shares)
-        yield from (replace(setting, budget_usd_per_month=budget) for budget in budgets)
-    for setting in [as_it_is, *(move(as_it_is) for key in beside if "prices" not in key for move in beside[key])]:
-        yield from (setting.at("gpu-prices", dear).at("api-prices", dear) for dear in DEARER)
+            yield from ((second(first(Setting())), ()) for first in beside[key] for second in beside[other])
+
+
+def _budgets(grid: Grid, dearest_usd: float, moved: Key | None) -> tuple[float, ...]:
+    if not grid.sheds or moved in ("gpu-prices", "api-prices"):
+        return ()
+    shares = sorted((*BUDGETS, *AT_OTHER_PRICES)) if moved is None else BUDGETS
+    return tuple(float(f"{share * dearest_usd:.4g}") for share in shares)
+
+
+def dearest_month(case: Case, planned: Result) -> float:
+    """What a plan costs in its dearest month, with what is held."""
+    return float(max(sum(month) for month in planned["months"])) + held_usd_per_month(case)
 
 
 Move = Callable[[Setting], Setting]
@@ -273,7 +289,8 @@ Move = Callable[[Setting], Setting]
 def _moves(grid: Grid, fine: bool) -> dict[Key, list[Move]]:
     """By slider, the places to which it is moved."""
     density, moves = grid.density, dict[Key, list[Move]]()
-    demands = ladder(density.demands if fine else density.beside)
+    alone = density.places if grid.sheds else density.demands
+    demands = ladder(alone if fine else density.beside)
     prices = ladder(density.prices) if fine else (LOW, HIGH)
     for key in (k for k in grid.sliders if k in SCALED):
         factors = demands if key == "demand" else prices if key.endswith("prices") else density.targets
@@ -297,9 +314,10 @@ def ladder(count: int) -> tuple[float, ...]:
     return tuple(float(f"{LOW * (HIGH / LOW) ** (k / (count - 1)):.4g}") for k in range(count))
 
 
-def _job(case: Case, budgets: Sequence[float], options: Options) -> Job:
+def _job(case: Case, options: Options, budgets: Sequence[float] = (), step_frac: float = 0.0) -> Job:
     searching = {"solver": options.solver, "gap_frac": options.gap_frac, "time_limit_s": options.time_limit_s}
     payload: dict[str, Any] = {"case": case.as_json(), "budgets": list(budgets), "options": searching}
+    payload |= {"step_frac": step_frac} if budgets else {}
     text = json.dumps(["explore", payload], sort_keys=True, separators=(",", ":"))
     return Job(hashlib.sha256(text.encode()).hexdigest(), payload)
 
@@ -307,3 +325,8 @@ def _job(case: Case, budgets: Sequence[float], options: Options) -> Job:
 def plans(points: Iterable[Point]) -> Sequence[Point]:
     """Those that have one."""
     return [p for p in points if p.result["cost"] is not None]
+
+
+def unlimited(points: Iterable[Point]) -> Sequence[Point]:
+    """Those without a budget."""
+    return [p for p in points if p.setting.budget_usd_per_month is None]

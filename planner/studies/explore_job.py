@@ -1,4 +1,4 @@
-"""What an executor computes for a setting: a checked plan and its bound, without a budget and within some.
+"""What an executor computes for a setting: a checked plan and its bound, without a budget and within many.
 
 Of a plan it keeps what its cost is made of.
 """
@@ -22,14 +22,21 @@ FIGURES = ("cost", "penalty", "bound", "months", "served", "api", "tokens", "bas
 
 
 def plan_settings(payload: dict[str, Any]) -> Result:
-    """{case, budgets, options} to points: without a budget first, then each budget's."""
+    """{case, budgets, options} to points: without a budget first, then plans for all budgets between these shares."""
     case, options = case_from_json(payload["case"]), Options(**payload["options"])
     if not payload["budgets"]:
         tried = attempt(case, options)
         return {"points": [_point(tried.outcome, tried.plan, None)]}
     frontier = Frontier(case, options)
-    found = [frontier.unlimited(), *frontier.plans(payload["budgets"])]
-    return {"points": [_point(each.outcome, each.plan, each.bound_usd_per_month) for each in found]}
+    free = frontier.unlimited()
+    curve = frontier.curve(payload["budgets"], payload["step_frac"])
+    points = [_point(each.outcome, each.plan, each.bound_usd_per_month) for each in (free, *curve.plans)]
+    budgets = [None, *(each.budget_usd_per_month for each in curve.plans)]
+    if curve.too_small_usd_per_month is not None:
+        points.append(dict.fromkeys(FIGURES) | {"bound": None, "status": Outcome.INFEASIBLE.value})
+        budgets.append(curve.too_small_usd_per_month)
+    lines = [[-line.usd_per_usd, line.within(0.0)] for line in curve.lines]
+    return {"points": points, "budgets": budgets, "lines": lines}
 
 
 def _point(outcome: Outcome, plan: Plan | None, bound_usd_per_month: float | None) -> Result:

@@ -7,6 +7,7 @@ holds at a smaller one, and a plan for a smaller budget is one for a larger: tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,8 @@ from planner.plan.plan import Plan
 from solvers.backends.clock import check
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import cost_by_month
-from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Outcome, Progress
+from solvers.pricing.budget_bounds import BudgetBound, proved_within
+from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.search.frontier import BudgetSearch
 
 
@@ -39,6 +41,18 @@ class BudgetPlan:
     """on cost + penalty of every plan within this budget; None where it is proved that there is none"""
     least_budget_usd_per_month: float | None
     """the least that is known to be enough, where this budget is not"""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Plans for many budgets, none of them searched, and what is proved of all budgets."""
+
+    plans: tuple[BudgetPlan, ...]
+    """each with the least budget that it keeps, in rising order"""
+    lines: tuple[BudgetBound, ...]
+    """of what holdings leave of a budget"""
+    too_small_usd_per_month: float | None
+    """the largest budget that is proved to be too small for any plan"""
 
 
 class Frontier:
@@ -81,6 +95,29 @@ class Frontier:
         for budget in sorted(set(budgets)):
             last = chosen[budget] = self._kept(budget, found[self._left(budget)], last)
         return [chosen[budget] for budget in budgets]
+
+    def curve(self, budgets: Sequence[float], step_frac: float) -> Curve:
+        """Plans for all budgets from the least of these to the largest, or to what the best plan without one needs."""
+        free = self.free()
+        if free.best is None:
+            return Curve((), (), None)
+        best = free.best
+        dearest = float(cost_by_month(self.fleet, best.paths, best.purchases, best.signed).max())
+        left = [left for budget in budgets if (left := self._left(budget)) < dearest]
+        if not left:
+            return Curve((), (), None)
+        search = BudgetSearch(self.fleet, free, [*left, dearest], self.options, self.on_progress)
+        found, lines = search.curve(step_frac)
+        held = held_usd_per_month(self.case)
+        plans = []
+        for usd, best in found:
+            bound = min(max(free.bound_usd_per_month, proved_within(lines, usd)), best.objective)
+            solution = FleetSolution(best=best, bound_usd_per_month=bound)
+            solution.outcome = outcome_of(solution, self.options)
+            plan = checked(self._assembled(rounded_up(usd + held), solution))
+            plans.append(BudgetPlan(rounded_up(usd + held), solution.outcome, plan, bound, None))
+        too_small = search.too_small + held if search.too_small > 0 else None
+        return Curve(tuple(plans), tuple(lines), too_small)
 
     def _search(self, budgets: Sequence[float]) -> BudgetSearch:
         """One for all that is asked about these budgets, and no other: plans do not depend on what was asked before."""
@@ -137,6 +174,11 @@ class Frontier:
         return float(cost_by_month(self.fleet, best.paths, best.purchases, best.signed).max()) + held_usd_per_month(
             self.case
         )
+
+
+def rounded_up(usd: float) -> float:
+    """To the cent, and so far that rounding of the cost itself does not matter."""
+    return math.ceil(usd * (1 + 1e-9) * 100) / 100
 
 
 def served_frac(plan: Plan) -> float:

@@ -47,7 +47,7 @@ from solvers.backends.clock import check
 
 T = TypeVar("T", "Requests", "Each")
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
-CLOSE, CLOSE_FRAC = 2, 0.25
+CLOSE, CLOSE_FRAC = 8, 0.25
 """requests, and share of the fewest in flight, that a replica may have more and still get those whose prefix it has"""
 DRAINED, FAILED, RECLAIMED, SHEDDING = 0, 1, 2, 3
 """how the number of replicas changes"""

@@ -15,6 +15,7 @@ from planner.case.controller import Controller
 from planner.case.drafts import speculation_of
 from planner.case.start_up import start_s
 from planner.io.formatting import counted
+from planner.performance.latency import prompts_behind_s
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.operated import Attained, DeploymentOperated, Operation
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
@@ -465,14 +466,14 @@ class _Served:
         self.losses = _losses(deployed, options, rng, there, week)
         self.capacity = _capacity(view, deployed, week, options, self.losses, there)
         members = view.members(pool)
-        plain = machine_for(case, d.variant)
+        plain = machine_for(case, d.variant, d.batched_tokens if d.boxes_per_replica else None)
         _, correction = measured_for(case, plain, d.variant)
         speculation = speculation_of(case, d.variant, [s.w for s in members])
         machine = replace(plain, lora=view.traffic(pool).lora, speculation=speculation)
         longest = min(traffic.longest, float(self.settings.context_tokens))
         resident = sum(_resident_tokens(s, traffic.caches_blocks_of(k)) for k, s in enumerate(members))
-        sequences, budget = self.settings.sequences, self.settings.batched_tokens
-        self.times = step_times(machine, sequences, budget, longest, resident, correction)
+        self.machine, self.budget = machine, machine.boxes * self.settings.batched_tokens
+        self.times = step_times(machine, self.settings.sequences, self.budget, longest, resident, correction)
         # Tiers are served as one, as large as the largest and as slow as what is found on average.
         tiers = (d.prefix_cache.tiers or ()) if d.prefix_cache is not None else ()
         found = sum(t.found_fracs[0] for t in tiers)
@@ -500,7 +501,7 @@ class _Served:
                 self.operator.most,
             )
         self.simulation = engine.Simulation(
-            capacity, self.times, self.settings.sequences, self.settings.batched_tokens, self.router,
+            capacity, self.times, self.settings.sequences, self.budget, self.router,
             self.options.seed, 2 * HOURS, tokens, most_replicas=most, host_tokens=self.host[0], read_s=self.host[1],
         )  # fmt: skip
         self.member, self.arrival_s = np.zeros(0, dtype=np.int16), np.zeros(0)
@@ -568,11 +569,14 @@ class _Served:
 
     def _ended(self, places: np.ndarray, requests: steps.Requests, outcome: steps.Outcome, member: int) -> Ended:
         mine = self.member[places] == member
-        here = np.ones(int(mine.sum()), dtype=bool)
+        here, found = np.ones(int(mine.sum()), dtype=bool), np.maximum(outcome.found[mine], 0.0)
+        first_s, last_s = outcome.first_s[mine], outcome.last_s[mine]
+        if self.machine.boxes > 1:  # a step ends when the first box is done with it
+            behind_s = prompts_behind_s(self.machine, np.maximum(requests.prompt[mine] - found, 1.0))
+            first_s, last_s = (np.where(at_s < 0, at_s, at_s + behind_s) for at_s in (first_s, last_s))
         return Ended(
             requests.arrival_s[mine], self.arrival_s[places][mine], requests.prompt[mine], requests.output[mine], here,
-            ~here, outcome.state[mine], outcome.first_s[mine], outcome.last_s[mine], outcome.preempted[mine],
-            np.maximum(outcome.found[mine], 0.0),
+            ~here, outcome.state[mine], first_s, last_s, outcome.preempted[mine], found,
         )  # fmt: skip
 
     def is_serving(self, hours: range) -> bool:

@@ -10,6 +10,8 @@ The engine's constant for a prompt is time of the host (HTTP, tokenizer, queues)
 it is part of every TTFT and of no rate in what it was fitted to, so it delays each request and keeps no GPU busy. Where
 prompts take a pass of their own, it is part of each pass that begins some.
 
+A step of a replica over several boxes is a round through all of them, each busy with another part of the requests.
+
 Data-parallel ranks take a step together (RankTimes), over the tokens of all of them and those of the busiest:
 
     step = max over ranks (rank's products and attention) + experts, collectives and overheads of all       [s]
@@ -30,6 +32,7 @@ from planner.performance.latency import (
     prefill_added_s,
     prefill_s,
     prompt_attention_s,
+    prompts_round_s,
     rank_products_s,
     shared_pass_s,
 )
@@ -142,7 +145,8 @@ def step_times(
     added = prefill_added_s(machine, chunks[None, :], chunks[None, :], np.maximum(batch, 1.0)) - attention[None, :]
     begun = machine.engine.prefill_overhead_ms / 1e3
     in_step = 0.0 if machine.engine.mixes_prefill else begun
-    alone, added = prefill_s(machine, chunks, chunks) - attention - begun, added - in_step
+    by_themselves = prefill_s(machine, chunks, chunks) if machine.boxes == 1 else prompts_round_s(machine, chunks)
+    alone, added = by_themselves - attention - begun, added - in_step
     pair, short = _attention(machine)
     prefill_ratio, ttft_ratio, ttft_added_s = 1.0, 1.0, 0.0
     if scaling is not None:
@@ -158,7 +162,7 @@ def step_times(
         decode_s=np.ascontiguousarray(decode),
         seen_step=float(seen[1]),
         added_s=np.ascontiguousarray(np.maximum(added, 0.0) * prefill_ratio),
-        alone_s=np.ascontiguousarray(alone * ttft_ratio),
+        alone_s=np.ascontiguousarray(np.maximum(alone, 0.0) * ttft_ratio if machine.boxes > 1 else alone * ttft_ratio),
         root_steps=float(ROOT_STEPS),
         prompt_alone_s=prompt_alone,
         prompt_beside_s=in_step * prefill_ratio,

@@ -105,11 +105,14 @@ def _first_counts(box: int, fewest: int, two: Two, has: float, short_of: float) 
 
 
 def _sizes(fleet: FleetProblem, w: str, g: str) -> set[int]:
-    """Sizes of a workload's replicas on an offer; none where they do not divide one another, or the work may wait."""
+    """Sizes of a workload's replicas on an offer; none where they do not divide one another, or the work may wait.
+
+    Nor where one takes several boxes.
+    """
     pools = [pool for pool in fleet.pools.values() if w in pool.workloads]
     sizes = {d.gpus_per_replica for pool in pools for d in pool.deployments if d.offer == g}
     plain = all(size & (size - 1) == 0 for size in sizes) and all(pool.window is None for pool in pools)
-    return sizes if plain else set()
+    return sizes if plain and max(sizes, default=0) <= fleet.offers[g].box else set()
 
 
 def _shares(fleet: FleetProblem, on: list[Picked], of: str, g: str, asked: set[str]) -> Shares:

@@ -84,11 +84,11 @@ class BudgetHeuristic:
 
     def leanest(self) -> Incumbent | None:
         """The plan that turns away whatever may be."""
-        return self._at_weight(DEAREST) if self.may_shed else None
+        return self.at_weight(DEAREST) if self.may_shed else None
 
     def _around(self, fleet: FleetProblem, deadline: float | None) -> tuple[Incumbent, Incumbent] | None:
         """The lean plan next to the budget and the rich one: the same where the richest keeps it."""
-        ends = (self._at_weight(DEAREST), self._at_weight(1.0))
+        ends = (self.at_weight(DEAREST), self.at_weight(1.0))
         plans = [plan for plan in (*ends, *self.at_weights.values()) if plan is not None]
         kept = [plan for plan in plans if limits_are_kept(fleet, plan)]
         if None in ends or not kept:
@@ -104,7 +104,7 @@ class BudgetHeuristic:
             if late or more <= CLOSE_FRAC * rich.cost_usd_per_month or less <= 0:
                 break
             weight = less / more
-            plan = self._at_weight(weight)
+            plan = self.at_weight(weight)
             if plan is None or _weighed(plan, weight) >= _weighed(lean, weight) * (1 - 1e-9):
                 break
             if limits_are_kept(fleet, plan):
@@ -113,7 +113,7 @@ class BudgetHeuristic:
                 rich = plan
         return lean, rich
 
-    def _at_weight(self, weight: float) -> Incumbent | None:
+    def at_weight(self, weight: float) -> Incumbent | None:
         """The plan without a budget where a dollar weighs so much, at its true penalties."""
         if weight not in self.at_weights:
             recipes = tuple(replace(r, penalty_usd_per_h=r.penalty_usd_per_h / weight) for r in self.fleet.recipes)

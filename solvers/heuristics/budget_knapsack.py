@@ -8,6 +8,7 @@ be started for that one. So purchases for these servings are computed again; no 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from solvers.heuristics.incumbent import usage
 
 UNITS = 8192
 """distinct amounts of money, from the least that a month can cost to the most"""
+SHARES = 400
+"""of what can be spent, that are looked at for a ladder of amounts"""
 MOST_CHOICES = 12
 """servings of a slot that are looked at"""
 
@@ -48,6 +51,22 @@ class Month:
     """what units are counted from"""
     unit_usd: float
 
+    @property
+    def first_unit(self) -> int:
+        """the least amount that serves every slot in some way"""
+        return int(np.flatnonzero(np.isfinite(self.penalty_usd).any(axis=0))[0])
+
+    @property
+    def left_usd(self) -> np.ndarray:
+        """The least that an amount leaves of the penalty [units]."""
+        left: np.ndarray = self.penalty_usd.min(axis=0)
+        return left
+
+    @property
+    def units_of_use(self) -> int:
+        """beyond the least amount; more of them avoid no penalty"""
+        return int(np.argmin(self.left_usd)) - self.first_unit
+
     def within(self, usd: float) -> tuple[list[int], float]:
         """The best servings for this amount, and what they cost; the cheapest ones where it is too little."""
         enough = np.flatnonzero(np.isfinite(self.penalty_usd).any(axis=0))
@@ -66,8 +85,15 @@ class Month:
 class BudgetKnapsack:
     """All that can be bought for one recipe beside the other paths of a plan, with so many instances held."""
 
-    def __init__(self, fleet: FleetProblem, rest: tuple[Recipe, ...], recipe: Recipe, held: dict[str, int]) -> None:
-        self.fleet, self.recipe = fleet, recipe
+    def __init__(
+        self,
+        fleet: FleetProblem,
+        rest: tuple[Recipe, ...],
+        recipe: Recipe,
+        held: dict[str, int],
+        units: int = UNITS,
+    ) -> None:
+        self.fleet, self.recipe, self.units = fleet, recipe, units
         self.bought: list[tuple[float, np.ndarray]] = []
         """dollars to start an instance and how many there are [serving], for each offer and way to buy it hourly"""
         hours = fleet.slot_hours[recipe.slot]
@@ -95,15 +121,31 @@ class BudgetKnapsack:
         servings = np.sort(np.concatenate([chosen for chosen, _ in by_month]))
         return self.recipe.only(servings), np.array([spent for _, spent in by_month])
 
+    def amounts(self, between_usd: tuple[float, float], others_usd: float, step_frac: float) -> Iterator[np.ndarray]:
+        """Amounts that leave so much of the penalty or less, each with less cost + penalty by such a share [month].
+
+        `others_usd` is what the paths beside it leave of penalty. Months of several are given alike shares.
+        """
+        least, most = between_usd
+        last = np.inf
+        for share in np.linspace(0.0, 1.0, SHARES + 1):
+            units = [month.first_unit + round(share * month.units_of_use) for month in self.months]
+            left = sum(float(m.left_usd[k]) for m, k in zip(self.months, units, strict=True))
+            spent = np.array([m.least_usd + m.unit_usd * k for m, k in zip(self.months, units, strict=True)])
+            total = left + float(spent.sum()) + others_usd
+            if least <= left <= most and total <= (1 - step_frac) * last:
+                last = total
+                yield spent
+
     def _month(self, month: int) -> Month:
         order = [link for link in self._chain() if self.fleet.slot_month[link[0]] == month]
         choices = [self._worth_a_look(t) for t, _ in order]
         before = [choices[0][:1], *choices[:-1]]
         costs = [self._usd(*link, last, now) for link, last, now in zip(order, before, choices, strict=True)]
         least = [float(usd.min()) for usd in costs]
-        unit_usd = max(sum(float(usd.max()) for usd in costs) - sum(least), 1e-6) / UNITS
+        unit_usd = max(sum(float(usd.max()) for usd in costs) - sum(least), 1e-6) / self.units
         steps: list[Step] = []
-        left = np.zeros((1, UNITS + len(order) + 1))  # each slot may be rounded up
+        left = np.zeros((1, self.units + len(order) + 1))  # each slot may be rounded up
         for servings, usd, least_usd in zip(choices, costs, least, strict=True):
             units = np.rint((usd - least_usd) / unit_usd).astype(int)
             left, after = _bought(left, units, self.penalty_usd[servings])

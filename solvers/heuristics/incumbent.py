@@ -113,12 +113,17 @@ def _apart(fleet: FleetProblem, paths: list[Recipe], g: str, kind: str) -> np.nd
 
 
 def _replicas_on(fleet: FleetProblem, paths: Iterable[Recipe], g: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """GPUs of a replica of each deployment on an offer, and its replicas, all and firm ones [deployment, slot]."""
+    """GPUs of a replica of each deployment on an offer, and its replicas, all and firm ones [deployment, slot].
+
+    A replica that takes several boxes counts as so many that fill one.
+    """
+    box = fleet.offers[g].box
     uses = [(path.slot, use) for path in paths for use in path.uses if use.offer == g]
     counts, firm = np.zeros((2, len(uses), len(fleet.slot_hours)), dtype=int)
     for k, (slot, use) in enumerate(uses):
-        counts[k, slot], firm[k, slot] = use.replicas, use.firm_replicas
-    return np.array([use.gpus_per_replica for _, use in uses], dtype=int), counts, firm
+        boxes = max(1, use.gpus_per_replica // box)
+        counts[k, slot], firm[k, slot] = use.replicas * boxes, use.firm_replicas * boxes
+    return np.array([min(box, use.gpus_per_replica) for _, use in uses], dtype=int), counts, firm
 
 
 def _without_lone_spot(fleet: FleetProblem, paths: Iterable[Recipe], g: str, bought: Purchase) -> Purchase:

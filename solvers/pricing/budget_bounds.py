@@ -45,6 +45,26 @@ def proved_within(tangents: Iterable[BudgetBound], budget_usd_per_month: float) 
     return max((tangent.within(budget_usd_per_month) for tangent in tangents), default=-np.inf)
 
 
+def highest(lines: Iterable[BudgetBound], most_usd_per_month: float) -> list[BudgetBound]:
+    """Those that prove more than all others at some budget up to the most."""
+    falling = sorted(set(lines), key=lambda line: (line.usd_per_usd, -line.within(0.0)))
+    kept: list[BudgetBound] = []
+    for line in falling:
+        if kept and line.within(most_usd_per_month) <= kept[-1].within(most_usd_per_month):
+            continue
+        while kept and line.within(0.0) >= kept[-1].within(0.0):
+            kept.pop()
+        while len(kept) > 1 and _crossing(kept[-2], line) <= _crossing(kept[-2], kept[-1]):
+            kept.pop()
+        kept.append(line)
+    return kept
+
+
+def _crossing(steep: BudgetBound, flat: BudgetBound) -> float:
+    """The budget from which on the flatter line proves more."""
+    return (steep.within(0.0) - flat.within(0.0)) / (flat.usd_per_usd - steep.usd_per_usd)
+
+
 def scaled(duals: Duals, factor: float, months: int) -> Duals:
     """Prices where every dollar weighs so many times as much.
 

@@ -7,6 +7,8 @@
    within all larger ones.
 3. Where the gap is widest an LP of its own follows, as long as that is of use; its prices serve the others too.
 4. What is left is searched as a budget by itself is, beginning with all that is known.
+
+`curve` leaves out the last step, and makes plans for all that lies between the budgets instead.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import Stopped
 from solvers.backends.trouble import MachineTrouble
+from solvers.heuristics.budget_curve import Curve, best_by_budget, budget_curve, thinned
 from solvers.heuristics.budget_heuristic import BudgetHeuristic
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
-from solvers.pricing.budget_bounds import proved_within
+from solvers.pricing.budget_bounds import BudgetBound, highest, proved_within
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.dual_scaling import DualScaling
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
@@ -83,6 +86,25 @@ class BudgetSearch:
             if solution.outcome is not Outcome.INFEASIBLE and solution.gap_frac > self.gap_frac:
                 self._search(budget)
         return {budget: self._solution(budget) for budget in self.budgets}
+
+    def curve(self, step_frac: float) -> tuple[Curve, list[BudgetBound]]:
+        """Plans for all budgets up to the largest, as near to each other as there are, and lines that bound them all.
+
+        A plan is one for every budget from its dearest month on, and a line is a bound for every budget. Work that may
+        wait has plans at the budgets that were asked for, by a search.
+        """
+        if self.in_closed_form:
+            for _, plan in budget_curve(self.thrift, step_frac):
+                self._keep(plan)
+            self.shape()
+            self._prove()
+        else:
+            self.solutions()
+        curve = best_by_budget(self.fleet, [plan for _, plan in self.plans])
+        least, most = min(self.budgets), max(self.budgets) * (1 + 1e-9)
+        too_lean = sum(usd <= least for usd, _ in curve) - 1
+        curve = [(usd, plan) for usd, plan in curve[max(too_lean, 0) :] if usd <= most]
+        return thinned(curve, step_frac), highest(self.known.tangents, most)
 
     def _at(self, budget: float) -> FleetProblem:
         return replace(self.fleet, budget_usd_per_month=budget)

@@ -106,7 +106,11 @@ def _check_spread(plan: Incumbent, g: str, box: int, boxes: np.ndarray, firm_onl
     uses = [use for path in plan.paths for use in path.uses if use.offer == g]
     for t, there in enumerate(boxes.tolist()):
         counts = [int((use.firm_replicas if firm_only else use.replicas)[t]) for use in uses]
-        assert stand_apart(box, there, [(u.gpus_per_replica, n) for u, n in zip(uses, counts, strict=True) if n])
+        there -= sum(
+            n * u.gpus_per_replica // box for u, n in zip(uses, counts, strict=True) if u.gpus_per_replica > box
+        )
+        small = [(u.gpus_per_replica, n) for u, n in zip(uses, counts, strict=True) if n and u.gpus_per_replica <= box]
+        assert stand_apart(box, there, small)
 
 
 def _check_vendors(case: Case, pools: dict[str, Pool], plan: Incumbent) -> float:

@@ -153,9 +153,12 @@ def _packed(gpus: tuple[int, ...], box: int) -> int:
     room: list[int] = []
     for size, used in reversed(list(zip(SIZES, gpus, strict=True))):
         for _ in range(used // size):
+            if size > box:  # whole boxes
+                assert size % box == 0
+                room += [0] * (size // box)
+                continue
             at = next((k for k, left in enumerate(room) if left >= size), None)
             if at is None:
-                assert size <= box
                 room.append(box)
                 at = len(room) - 1
             room[at] -= size
@@ -165,9 +168,10 @@ def _packed(gpus: tuple[int, ...], box: int) -> int:
 @cache
 def _apart(gpus: tuple[int, ...], box: int) -> int:
     """The fewest boxes of all placements in which those of no size of two or more all stand in one."""
-    replicas = [(size, used // size) for size, used in zip(SIZES, gpus, strict=True) if used]
+    replicas = [(size, used // size) for size, used in zip(SIZES, gpus, strict=True) if used and size <= box]
+    whole = sum(used // box for size, used in zip(SIZES, gpus, strict=True) if size > box)
     boxes = _packed(gpus, box)
-    while not _placed(tuple(replicas), (box,) * boxes):
+    while not _placed(tuple(replicas), (box,) * (boxes - whole)):
         boxes += 1
     return boxes
 

@@ -30,7 +30,7 @@ COUNT = {"type": "integer", "minimum": 0}
 DURATION = {"type": "string", "pattern": r"^(([0-9]+(s|m|h))+|Never)$"}
 LABELS = {"type": "object", "additionalProperties": TEXT}
 LABEL_VALUE = {"type": "string", "pattern": r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", "maxLength": 63}
-METADATA = {"name": NAME, "namespace": NAME, "labels": LABELS}
+METADATA = {"name": NAME, "namespace": NAME, "labels": LABELS, "annotations": LABELS}
 
 
 def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[s
 
 
 def metadata() -> dict[str, Any]:
-    return closed(METADATA, optional=("namespace",))
+    return closed(METADATA, optional=("namespace", "annotations"))
 
 
 def array(items: dict[str, Any]) -> dict[str, Any]:
@@ -323,6 +323,9 @@ def pods_of(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for _, found in objects(files):
         if found.get("kind") in ("Deployment", "Job", "CronJob"):
             yield pod_of(found)
+        if found.get("kind") == "LeaderWorkerSet":
+            group = found["spec"]["leaderWorkerTemplate"]
+            yield from (group[role]["spec"] for role in ("leaderTemplate", "workerTemplate"))
 
 
 def pod_of(found: Mapping[str, Any]) -> dict[str, Any]:

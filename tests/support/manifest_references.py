@@ -63,6 +63,12 @@ def templates(files: Files) -> Iterator[Pods]:
         name = found.get("metadata", {}).get("name", "")
         if kind in ("Deployment", "Job"):
             yield Pods(cluster, name, spec["template"]["metadata"]["labels"], spec["template"]["spec"])
+        elif kind == "LeaderWorkerSet":
+            group = spec["leaderWorkerTemplate"]
+            for place, role in enumerate(("leaderTemplate", "workerTemplate")):
+                set_by_its_controller = {"leaderworkerset.sigs.k8s.io/worker-index": str(place)}
+                labels = group[role]["metadata"]["labels"] | set_by_its_controller
+                yield Pods(cluster, name, labels, group[role]["spec"])
         elif kind == "CronJob":
             template = spec["jobTemplate"]["spec"]["template"]
             yield Pods(cluster, name, template["metadata"]["labels"], template["spec"])

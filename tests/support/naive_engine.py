@@ -313,7 +313,7 @@ class Naive:
         if self.router == LEAST_REQUESTS:
             place = next(p for p in places if load[p] == fewest)
         elif self.router == PREFIX_AWARE:
-            close = [p for p in places if load[p] <= fewest + max(2, int(0.25 * fewest))]
+            close = [p for p in places if load[p] <= fewest + max(8, int(0.25 * fewest))]
             known = [max(len(self.matched(rank, request)) for rank in group) for group in groups]
             place = max(close, key=lambda p: (known[p], -load[p]))
         else:

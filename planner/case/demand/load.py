@@ -8,16 +8,18 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from planner.case.case import Case, KvDisk, Origin, Workload
+from planner.case.boxes import boxes_by_model, with_interconnect
+from planner.case.case import Case, KvDisk, Limits, Origin, Workload
 from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check_price_steps, offers_at
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
+from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_power import of_known_power, power_of
 from planner.case.demand.load_speculation import drafters
 from planner.case.demand.load_workloads import Surroundings, WorkloadReader
 from planner.case.demand.notes import Notes
-from planner.case.demand.overrides import offers_called, own_catalog, repriced
+from planner.case.demand.overrides import discounted, offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.kv_tiers import USABLE_HOST_FRAC, with_host_memory
@@ -133,18 +135,22 @@ class _Loader:
         same_model = self._sellers(spec, workloads, catalog, apis)
         menu_apis = (*named, *same_model) if spec.menu.apis is not None else (baseline,)
         limits = limits_of(spec, catalog, workloads, offers, apis, self.notes)
+        limits = self._with_boxes(limits, spec, workloads, offers, catalog, quantizations)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.notes)
         start = start_of(spec.policy, purchase, self.notes)
         tenancy = tenancy_of(spec.policy, workloads, self.notes)
         cache_costs = cache_costs_of(spec.policy, workloads, self.notes)
         self._menu_assumptions(spec, purchase, offers)
+        allowances = allowances_of(spec, purchase, offers, menu_apis, self.notes)
 
         def read(w: WorkloadSpec, k: int, notes: Notes) -> Workload:
             return WorkloadReader(around, self.files, notes, names, zone).workload(w, k)
 
         check_price_steps(spec, offers, self.notes)
         offers, kv_disk = self._with_host_memory(spec, offers), self._disk(spec)
+        if limits.max_boxes_per_replica is not None:
+            offers = {key: with_interconnect(offer) for key, offer in offers.items()}
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         on_menu = {g: catalog.gpus[g] for g in gpus_used}
         menu = (on_menu, offers, catalog.offers)
@@ -184,9 +190,29 @@ class _Loader:
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.notes.assumptions),
             time_zone=spec.time_zone,
+            allowances=allowances,
             **future,
         )
         return case, scenarios
+
+    def _with_boxes(
+        self,
+        limits: Limits,
+        spec: DemandFile,
+        workloads: tuple[Workload, ...],
+        offers: dict[str, Offer],
+        catalog: Catalog,
+        quantizations: tuple[str, ...],
+    ) -> Limits:
+        """With the boxes that replicas of each model may span; one where nobody asks for more and models fit."""
+        if self.notes.mistakes:
+            return limits
+        given, most_gpus = spec.menu.max_boxes_per_replica, limits.max_gpus_per_replica
+        most = boxes_by_model(given, workloads, offers, catalog, quantizations, most_gpus)
+        if most is not None and given is None:
+            why = f"no single box on the menu holds {listed(list(most), 'or')}"
+            self.notes.assume("menu.max_boxes_per_replica", str(max(most.values())), why)
+        return limits if most is None else limits.model_copy(update={"max_boxes_per_replica": most})
 
     def _with_host_memory(self, spec: DemandFile, offers: dict[str, Offer]) -> dict[str, Offer]:
         """Boxes with their memory, where some workload may keep KV cache in it."""
@@ -257,6 +283,7 @@ class _Loader:
             and (providers is None or offer.provider in providers)
             and offer.region in (regions or (HOME_REGIONS.get(offer.provider, offer.region),))
         }
+        self._discounts(spec, chosen)
         matched_prices = {name: offers_called(name, chosen) for name in spec.prices}
         for name, keys in matched_prices.items():
             if not keys:
@@ -271,6 +298,19 @@ class _Loader:
         if not chosen and not self.notes.mistakes:
             self.notes.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
+
+    def _discounts(self, spec: DemandFile, offers: dict[str, Offer]) -> None:
+        """List prices less what their providers grant."""
+        known = sorted({offer.provider for offer in offers.values()})
+        for provider, frac in spec.discounts.items():
+            if provider not in known:
+                message = f"no instance on the menu is of the provider {shown(provider, 60)}"
+                self.notes.complain(("discounts", provider), message, did_you_mean(provider, known))
+            elif frac == 1:
+                self.notes.complain(("discounts", provider), "leaves nothing to pay", "Write a share below 100%")
+        for key, offer in offers.items():
+            if 0 < (frac := spec.discounts.get(offer.provider, 0.0)) < 1:
+                offers[key] = discounted(offer, frac, self.document.file)
 
     def _available(self, spec: DemandFile, offers: dict[str, Offer]) -> dict[str, Offer]:
         """Offers with how many of them can be had, where the file says so."""

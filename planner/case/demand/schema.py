@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema
 
 from planner.case.case import RiskMeasure, RouterName
 from planner.case.controller import Controller, Signal, controllers
+from planner.case.demand.allowance_schema import MOST_ALLOWANCES, ProvisionedSpec, SavingsPlanSpec
 from planner.case.demand.future_schema import (
     MOST_QUARTERS,
     ForecastScenarios,
@@ -87,6 +88,10 @@ class MenuSpec(Strict):
     engine: str = "vllm"
     """The serving engine: vllm, sglang, tensorrt-llm or tgi."""
     max_gpus_per_replica: PositiveWhole = 8
+    max_boxes_per_replica: int | None = Field(default=None, ge=1, le=8, examples=[2])
+    """Boxes of one offer that a replica may span, as stages of a pipeline, where one of them does not hold the weights.
+    By default 4 for models that no single box on the menu holds in any of its quantizations, else 1. What connects the
+    boxes must be known: catalog: {offers: {NAME: {interconnect: {kind: infiniband, gb_per_s: 50}}}}."""
     parallelism: tuple[Parallelism, ...] | None = Field(default=None, min_length=1)
     """How the GPUs of a replica may share a mixture of experts: tensor (a slice of every layer on each), expert (whole
     experts), data (whole experts, and all of attention on each GPU for its own requests). By default tensor: what the
@@ -104,6 +109,10 @@ class MenuSpec(Strict):
     """Whether work with a deadline may wait for a cheaper hour."""
     api_batch: bool = Field(default=True, examples=[False])
     """Whether work with a deadline may go to an API at its batch price."""
+    savings_plans: bool = Field(default=True, examples=[False])
+    """Whether savings plans may be signed; those that are held are there in any case."""
+    provisioned: bool = Field(default=True, examples=[False])
+    """Whether provisioned units of APIs may be signed; those that are held are there in any case."""
     max_requests_in_flight: PositiveWhole | None = Field(default=None, examples=[64])
     """Most requests that a replica works on at once; 1 is no batching. By default what the engine admits."""
 
@@ -469,6 +478,14 @@ class DemandFile(Strict):
     )
     menu: MenuSpec = MenuSpec()
     prices: dict[str, DatedPriceSpec] = {}
+    discounts: dict[str, Fraction] = Field(default={}, examples=[{"aws": "9%"}])
+    """What a provider grants you on its list prices of instances, in every way of buying. Your own `prices` stand as
+    they are; their changes in percent are of the lower price."""
+    savings_plans: tuple[SavingsPlanSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
+    """Commitments in dollars an hour over several instances, at your rates: AWS and Azure savings plans, GCP flexible
+    commitments. How much to sign of each is part of the plan."""
+    provisioned: tuple[ProvisionedSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
+    """Provisioned throughput of APIs at your prices. How many units to sign is part of the plan."""
     catalog: dict[str, dict[str, Any]] | str | None = None
     """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or their file."""
     profiles: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.case.prices import HELD
 from planner.catalog.entries import TERM_MONTHS
-from planner.export.hosted import HostedFleet
+from planner.export.hosted import Hosted, HostedFleet
 from planner.export.names import label_value, plain, unique
 from planner.export.record import Export, Step, undone_by_applying
 from planner.export.targets.kubernetes import CAPACITY_TYPE, INSTANCE_TYPE, REGION
@@ -27,6 +27,8 @@ WITH_RESERVATIONS = ("aws",)
 SPARE_INSTANCES = 1
 """of each pool beyond the plan: Karpenter starts the node that replaces another before it drains that one, as many at
 a time as the budget below allows"""
+
+OVER_BOXES = True
 
 
 def export(fleet: HostedFleet) -> Export:
@@ -77,8 +79,12 @@ def export(fleet: HostedFleet) -> Export:
 
 def _disks(fleet: HostedFleet) -> str:
     """What the replicas of an instance download or read into it, at most."""
-    gb = {offer: max(h.weights_gb * (h.offer.gpus // h.gpus) for h in there) for offer, there in fleet.offers.items()}
+    gb = {offer: max(map(_disk_gb, there)) for offer, there in fleet.offers.items()}
     return listed([f"{_instance(fleet, offer)}: {most:,.0f} GB" for offer, most in gb.items()], "and")
+
+
+def _disk_gb(h: Hosted) -> float:
+    return h.weights_gb * max(1, h.offer.gpus // h.gpus)
 
 
 def _provider(fleet: HostedFleet, offer: str) -> str:

@@ -10,7 +10,7 @@ import shlex
 from typing import Any
 
 from planner.export.hosted import Hosted, HostedFleet, Part
-from planner.export.hours import fewest
+from planner.export.hours import fewest, peak
 from planner.export.pods import HUGGING_FACE, budget, labels_of, metadata, own_labels, secret
 from planner.export.record import Export, Step, undone_by_applying
 from planner.export.targets.keda import (
@@ -24,7 +24,7 @@ from planner.export.targets.keda import (
     steering,
     tolerated,
 )
-from planner.export.targets.kubernetes import WORK, drain_s, grace_s, placement, resources
+from planner.export.targets.kubernetes import WORK, drain_s, grace_s, groups_need, placement, resources
 from planner.export.weights import DOWNLOAD
 
 WEIGHTS_FROM = (DOWNLOAD,)
@@ -32,6 +32,9 @@ CLAIM = "pvc://YOUR-CLAIM"
 """in place of weights that are not on the Hub"""
 SHM_VOLUME = "dshm"
 """of KServe's template, with 1 GiB"""
+OVER_BOXES = True
+SHARED_BY_TEMPLATE = ("--tensor-parallel-size", "--pipeline-parallel-size")
+"""arguments that KServe's template of pipelines writes itself"""
 PODS = 'pod=~"{name}-kserve-[a-z0-9]+-[a-z0-9]+"'
 """pods of the Deployment that KServe makes of a service"""
 
@@ -88,6 +91,7 @@ def export(fleet: HostedFleet) -> Export:
                 for h in fleet.hosted
                 if not h.on_the_hub
             ),
+            *groups_need(fleet),
         ),
         cautions=(
             *(
@@ -97,6 +101,12 @@ def export(fleet: HostedFleet) -> Export:
             ),
             "an update is to replace replicas in place (rolloutStrategy), since the plan buys no GPUs beside them: "
             "where your version keeps to the default of Deployments, it waits for a GPU until you take a replica away",
+            *(
+                f"{h.name}: replicas over several instances are not scaled by KEDA's triggers here, so that as many "
+                "run as in the busiest hour; KServe's template of pipelines is newer than its others: try it first"
+                for h in fleet.hosted
+                if h.boxes > 1
+            ),
             *clocks(fleet),
             *tolerated(fleet),
             *handovers(fleet),
@@ -104,8 +114,17 @@ def export(fleet: HostedFleet) -> Export:
     )
 
 
+def _additional(h: Hosted, part: Part) -> list[str]:
+    """Arguments beside those of KServe's template, which joins the instances of a replica by itself."""
+    given = h.arguments_without_offload[1:]
+    for name in SHARED_BY_TEMPLATE if h.boxes > 1 else ():
+        at = given.index(name)
+        given = [*given[:at], *given[at + 2 :]]
+    return [*given, "--shutdown-timeout", str(drain_s(h, part))]
+
+
 def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
-    arguments = [*h.arguments_without_offload[1:], "--shutdown-timeout", str(drain_s(h, part))]
+    arguments = _additional(h, part)
     container = {
         "name": "main",
         "image": h.image,
@@ -117,12 +136,18 @@ def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
         "resources": resources(h),
     }
     volumes: list[dict[str, Any]] = [
-        {"name": SHM_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus}Gi"}}
+        {"name": SHM_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus_of_a_pod}Gi"}}
     ]
     if h.adapters:
         container["volumeMounts"] = [{"name": "adapters", "mountPath": f"{WORK}/adapters", "readOnly": True}]
         claim = {"claimName": "adapters", "readOnly": True}
         volumes.append({"name": "adapters", "persistentVolumeClaim": claim})
+    pod = {
+        "terminationGracePeriodSeconds": grace_s(h, part),
+        **placement(fleet, h, part, own_labels(part)),
+        "containers": [container],
+        "volumes": volumes,
+    }
     return {
         "apiVersion": "serving.kserve.io/v1alpha2",
         "kind": "LLMInferenceService",
@@ -134,19 +159,22 @@ def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
             "rolloutStrategy": {"maxSurge": 0, "maxUnavailable": 1},
             **({"kvCacheOffloading": {"cpu": f"{h.host_gib}Gi", "evictionPolicy": "lru"}} if h.host_gib else {}),
             "router": {"route": {}, "gateway": {}, "scheduler": {}},
-            "template": {
-                "terminationGracePeriodSeconds": grace_s(h, part),
-                **placement(fleet, h, part, own_labels(part)),
-                "containers": [container],
-                "volumes": volumes,
-            },
+            **(_over_boxes(h, pod) if h.boxes > 1 else {}),
+            "template": pod,
         },
     }
+
+
+def _over_boxes(h: Hosted, pod: dict[str, Any]) -> dict[str, Any]:
+    """A stage of the pipeline in each of the pods that KServe makes a LeaderWorkerSet of."""
+    return {"parallelism": {"tensor": h.gpus_of_a_pod, "pipeline": h.boxes}, "worker": pod}
 
 
 def _replicas(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     """A number, or what KEDA scales between; zero replicas are KEDA's idle count, below a least of one."""
     least, most = fewest(part.floor), most_replicas(fleet, part)
+    if h.boxes > 1:
+        return {"replicas": peak(part.hours)}
     if least == most:
         return {"replicas": most}
     from_zero = {"idleReplicaCount": 0, "pollingInterval": LOOK_S, "cooldownPeriod": STABLE_S} if not least else {}

@@ -36,6 +36,7 @@ from planner.export.pods import (
 from planner.export.record import Export, Step, undone_by_applying
 from planner.export.weights import DOWNLOAD, HOST_PATH, PVC
 from planner.io.errors import listed
+from planner.plan.serve_commands import NODES
 
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 SPOT_LABELS = {
@@ -51,6 +52,11 @@ INSTANCE_TYPE, REGION, ZONE, HOST = (
 )  # fmt: skip
 LABELLED_BY_CLOUD = ("aws", "azure", "gcp")
 """clouds whose Kubernetes labels nodes with their instance type and region"""
+GROUPS_API, GROUPS = "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"
+FIRST_OF_A_GROUP = {"leaderworkerset.sigs.k8s.io/worker-index": "0"}
+"""a label that its controller sets: of the pod that answers"""
+OVER_BOXES = True
+"""whether replicas over several instances are exported"""
 WORK, SHM = "/srv/vllm", "/dev/shm"
 LEAST_START_S, START_SLACK = 600, 3
 """a replica is given up after so long, or so many times the planned start"""
@@ -76,6 +82,7 @@ def export(fleet: HostedFleet) -> Export:
             "a Deployment with the engine's arguments as planned, as many GPUs as a replica takes, and the instance "
             "type it was planned on; its name ends in -spot if it runs on spot instances",
             "a Service in front of both, and a budget by which one replica at a time may be evicted",
+            *_groups_are_told(fleet),
             *_spread_is_told(fleet),
             "as many replicas of each as its busiest hour needs: the targets keda and karpenter follow the hours",
             _security(fleet),
@@ -91,6 +98,7 @@ def export(fleet: HostedFleet) -> Export:
             f"requests of {CPUS_PER_GPU} CPUs and {GIB_PER_GPU} GiB a GPU are not part of the plan: set them to suit "
             "your instances",
             *_labels(fleet),
+            *groups_need(fleet),
         ),
         cautions=(
             "an update replaces replicas in place (maxSurge 0), since the plan buys no spare GPUs: apply it in a quiet "
@@ -98,6 +106,28 @@ def export(fleet: HostedFleet) -> Export:
             *_crowded(fleet),
             *_not_held_apart(fleet),
         ),
+    )
+
+
+def _groups_are_told(fleet: HostedFleet) -> Iterator[str]:
+    for h in fleet.hosted:
+        if h.boxes > 1:
+            yield (
+                f"{h.name}: a LeaderWorkerSet, in groups of {h.boxes} pods on as many instances; the first answers, "
+                "and a group is started anew as a whole if one of its pods is lost"
+            )
+
+
+def groups_need(fleet: HostedFleet) -> Iterator[str]:
+    """What to do about replicas over several instances that no manifest can."""
+    there = [h for h in fleet.hosted if h.boxes > 1]
+    if not there:
+        return
+    links = listed(sorted({h.offer.interconnect.kind for h in there if h.offer.interconnect}), "and")
+    yield (
+        f"{listed([h.name for h in there], 'and')}: install LeaderWorkerSet 0.6 or later; ask for the devices of the "
+        f"interconnect ({links}) in the resources of its pods, as your device plugin calls them, and rent instances "
+        "that it connects: a placement group, a cluster or a rack"
     )
 
 
@@ -162,7 +192,7 @@ def _labels(fleet: HostedFleet) -> list[str]:
 
 
 def _objects(fleet: HostedFleet, h: Hosted) -> list[dict[str, Any]]:
-    deployments = [_deployment(fleet, h, part) for part in h.parts]
+    deployments = [(_group if h.boxes > 1 else _deployment)(fleet, h, part) for part in h.parts]
     return [*deployments, _service(h), *(budget(part.name, labels_of(h, part)) for part in h.parts)]
 
 
@@ -187,12 +217,36 @@ def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     }
 
 
-def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
+def _group(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
+    """Replicas over several instances: groups of pods, of which the first answers; one that is lost takes all along."""
+    as_deployed = _deployment(fleet, h, part)
+    labels, worker = labels_of(h, part), _pod(fleet, h, part, answers=False)
+    leader = as_deployed["spec"]["template"] | {"spec": _pod(fleet, h, part)}
+    return {
+        "apiVersion": GROUPS_API,
+        "kind": GROUPS,
+        "metadata": as_deployed["metadata"],
+        "spec": {
+            "replicas": peak(part.hours),
+            "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": in_place()["rollingUpdate"]},
+            "startupPolicy": "LeaderCreated",
+            "leaderWorkerTemplate": {
+                "size": h.boxes,
+                "restartPolicy": "RecreateGroupOnPodRestart",
+                "leaderTemplate": leader,
+                "workerTemplate": {"metadata": {"labels": labels}, "spec": worker},
+            },
+        },
+    }
+
+
+def _pod(fleet: HostedFleet, h: Hosted, part: Part, answers: bool = True) -> dict[str, Any]:
+    """The pod of a replica; of one over several instances, that which answers, or another one."""
     finish_s = drain_s(h, part)
     volumes: list[dict[str, Any]] = [
         *weights_volume(h),
         {"name": "home", "emptyDir": {}},
-        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus}Gi"}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus_of_a_pod}Gi"}},
     ]
     if h.adapters:
         volumes.append({"name": "adapters", "persistentVolumeClaim": {"claimName": "adapters", "readOnly": True}})
@@ -203,7 +257,7 @@ def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
         "terminationGracePeriodSeconds": grace_s(h, part),
         **placement(fleet, h, part),
         **({"initContainers": [folder_maker(h)]} if h.weights.kind == HOST_PATH else {}),
-        "containers": [_container(h, finish_s)],
+        "containers": [_container(h, finish_s, answers)],
         "volumes": volumes,
     }  # fmt: skip
 
@@ -234,16 +288,16 @@ def placement(fleet: HostedFleet, h: Hosted, part: Part, labels: dict[str, str] 
 
 
 def resources(h: Hosted) -> dict[str, Any]:
-    """Of a replica."""
-    gpus = {gpu_resource(h): str(h.gpus)}
-    return {
-        "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus + h.host_gib}Gi", **gpus},
-        "limits": gpus,
-    }
+    """Of a pod: a replica, or what of it stands in one instance."""
+    n = h.gpus_of_a_pod
+    gpus, memory = {gpu_resource(h): str(n)}, f"{GIB_PER_GPU * n + h.host_gib // h.boxes}Gi"
+    return {"requests": {"cpu": str(CPUS_PER_GPU * n), "memory": memory, **gpus}, "limits": gpus}
 
 
 def _spread(fleet: HostedFleet, h: Hosted, part: Part, labels: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Over instances, so that no deployment stands in one alone, and over zones where there are some."""
+    if h.boxes > 1:
+        return  # its pods must be near each other
     pods = {"labelSelector": {"matchLabels": labels}}
     strictly = {"whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}
     # not honored, a node that fails or is drained counts as one with no replica, and what it had fits nowhere else
@@ -258,8 +312,8 @@ def _spread(fleet: HostedFleet, h: Hosted, part: Part, labels: dict[str, str]) -
 
 def max_skew(fleet: HostedFleet, h: Hosted, part: Part) -> int | None:
     """By how much instances may differ in replicas: one less than the fewest of two or more, or what the plan needs."""
-    if not h.spread or h.gpus == h.offer.gpus:
-        return None  # each replica fills its instance
+    if not h.spread or h.gpus >= h.offer.gpus:
+        return None  # each replica fills its instances
     planned = fleet.skew(h, part.spot)
     return None if planned is None else max(planned, _fewest_of_several(part) - 1)
 
@@ -296,23 +350,35 @@ def _spot_labels(h: Hosted) -> tuple[tuple[str, str], ...]:
     return SPOT_LABELS.get(h.offer.provider, ANYWHERE)
 
 
-def _container(h: Hosted, finish_s: int) -> dict[str, Any]:
+def joining(h: Hosted, answers: bool) -> list[str]:
+    """Arguments by which the pods of a group find each other; the controller of groups sets the variables."""
+    if h.boxes == 1:
+        return []
+    rank = ["--node-rank", "$(LWS_WORKER_INDEX)", "--master-addr", "$(LWS_LEADER_ADDRESS)"]
+    return [NODES, str(h.boxes), *rank, *([] if answers else ["--headless"])]
+
+
+def _container(h: Hosted, finish_s: int, answers: bool) -> dict[str, Any]:
     probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "timeoutSeconds": 5}
     mounts = [*weights_mount(h.weights), {"name": "home", "mountPath": HOME}, {"name": "shm", "mountPath": SHM}]
     if h.adapters:
         mounts.append({"name": "adapters", "mountPath": f"{WORK}/adapters", "readOnly": True})
+    probes = {
+        "startupProbe": probe | {"failureThreshold": math.ceil(start_limit_s(h) / 10)},
+        "readinessProbe": probe | {"failureThreshold": 3},
+        "livenessProbe": probe | {"failureThreshold": 6},
+    }
+    given = [a.replace("$", "$$") for a in (*h.arguments, "--shutdown-timeout", str(finish_s))]
     return {
         "name": "vllm",
         "image": h.image,
         "command": ["vllm", "serve"],
-        "args": [a.replace("$", "$$") for a in (*h.arguments, "--shutdown-timeout", str(finish_s))],
+        "args": [*given, *joining(h, answers)],
         "workingDir": WORK,
         "env": environment(h),
-        "ports": [{"name": "http", "containerPort": PORT}],
+        **({"ports": [{"name": "http", "containerPort": PORT}]} if answers else {}),
         "resources": resources(h),
-        "startupProbe": probe | {"failureThreshold": math.ceil(start_limit_s(h) / 10)},
-        "readinessProbe": probe | {"failureThreshold": 3},
-        "livenessProbe": probe | {"failureThreshold": 6},
+        **(probes if answers else {}),
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(SLEEP_S)]}}},
         "securityContext": RESTRICTED,
         "volumeMounts": mounts,
@@ -338,5 +404,8 @@ def _service(h: Hosted) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(h.name, labels_of(h)),
-        "spec": {"selector": labels_of(h), "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
+        "spec": {
+            "selector": labels_of(h) | (FIRST_OF_A_GROUP if h.boxes > 1 else {}),
+            "ports": [{"name": "http", "port": PORT, "targetPort": "http"}],
+        },
     }

@@ -22,6 +22,7 @@ from planner.export.weights import BUCKET, DOWNLOAD
 WEIGHTS_FROM = (DOWNLOAD,)
 IMAGE = "rayproject/ray-llm:YOUR-VERSION"
 ADAPTERS = f"{BUCKET}/adapters"
+OVER_BOXES = True
 UP_S, DOWN_S = 30, 600
 MORE_ADMITTED = 2
 """times the requests in flight of the busiest hour: beyond them requests wait at the router"""
@@ -31,7 +32,7 @@ LEAST = 1
 def export(fleet: HostedFleet) -> Export:
     files = {
         f"{h.cluster}/{h.name}.yaml": fleet.manifests(
-            *(_service(fleet, h, part) for part in h.parts), *(b for part in h.parts for b in _budget(part))
+            *(_service(fleet, h, part) for part in h.parts), *(b for part in h.parts for b in _budget(part, h.boxes))
         )
         for h in fleet.hosted
     }
@@ -69,6 +70,12 @@ def export(fleet: HostedFleet) -> Export:
             "serveConfigV2 to it ahead of each change, by the time that a start takes, with a CronJob or by hand; a "
             "new "
             "serveConfigV2 changes the application in place",
+            *(
+                f"{h.name}: rent instances that the interconnect joins, and ask for its devices in the resources of "
+                "workers"
+                for h in fleet.hosted
+                if h.boxes > 1
+            ),
             "clients' keys: Serve does not check VLLM_API_KEY; put a gateway in front",
         ),
         cautions=tuple(_cautions(fleet)),
@@ -84,6 +91,11 @@ def _cautions(fleet: HostedFleet) -> Iterator[str]:
                 f"{h.name}: Serve loads adapters from {ADAPTERS}, a folder each, and clients name one as "
                 f"{h.checkpoint}:ADAPTER; in LiteLLM's config write the models so"
             )
+        if h.boxes > 1:
+            yield (
+                f"{h.name}: a replica takes {h.boxes} workers, each a whole instance with a stage of its pipeline; "
+                "Serve packs its GPUs onto as few nodes as hold them"
+            )
         if "--data-parallel-size" in h.arguments:
             yield (
                 f"{h.name}: the plan runs copies of attention in one engine (data_parallel_size), of which Serve makes "
@@ -95,10 +107,10 @@ def _cautions(fleet: HostedFleet) -> Iterator[str]:
             )
 
 
-def _budget(part: Part) -> Iterator[dict[str, Any]]:
+def _budget(part: Part, boxes: int) -> Iterator[dict[str, Any]]:
     """Ray tells Kubernetes no count of its pods, so a budget can only say how many must stay."""
     if fewest(part.hours) > LEAST:
-        yield budget(part.name, own_labels(part), {"minAvailable": fewest(part.hours) - 1})
+        yield budget(part.name, own_labels(part), {"minAvailable": (fewest(part.hours) - 1) * boxes})
 
 
 def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
@@ -130,9 +142,9 @@ def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
                 "workerGroupSpecs": [
                     {
                         "groupName": "gpus",
-                        "replicas": least,
-                        "minReplicas": least,
-                        "maxReplicas": most,
+                        "replicas": least * h.boxes,
+                        "minReplicas": least * h.boxes,
+                        "maxReplicas": most * h.boxes,
                         "rayStartParams": {},
                         "template": {
                             "metadata": {"labels": own},

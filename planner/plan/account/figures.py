@@ -55,6 +55,7 @@ def plan_of(
         pools=tuple(_pool(account, pool) for pool in account.decided.pools),
         workloads=tuple(_workload(account, s) for s in account.served),
         commitments=money.commitments,
+        allowances=money.cover.records,
         power=power_of(account),
         long_terms=money.long_terms if long_terms else None,
         binding=limits_reached(account),

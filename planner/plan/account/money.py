@@ -15,11 +15,13 @@ from planner.case.slots import hours_in_a_month
 from planner.case.terms import beyond_months, months_to_pay, not_for_sale
 from planner.case.vendors import Vendor, vendor_usd, vendors_bought_of, vendors_of_offer
 from planner.catalog.entries import TERM_MONTHS
+from planner.plan.account.covered import Covered, Usage
 from planner.plan.account.flows import Flows, Served
 from planner.plan.decisions import Purchase
 from planner.plan.plan import Baseline, BaselineBill, Commitment, Costs, FleetLine, LongTerm
 from problems.constants import HOURS_PER_MONTH
 
+ON_DEMAND = "on-demand"
 SAME, SAME_USD = 1e-9, 1e-6
 """of prices, and of money: what is nearer to each other is the same"""
 
@@ -48,8 +50,34 @@ class Money:
         n = np.array(line.instances_by_slot)
         return np.asarray(n + self.starts(line.purchase, n) * self.account.case.start.instance_s / 3600)
 
-    def line_usd(self, line: Purchase | FleetLine) -> float:
+    def listed_usd_per_h(self, line: Purchase | FleetLine) -> np.ndarray:
+        """What is paid for instances where no allowance covers them [slot]."""
+        return self.instance_hours(line) * self.price(line).usd_per_h
+
+    def listed_usd_per_month(self, line: Purchase | FleetLine) -> float:
         return self.account.a_month(self.instance_hours(line)) * self.price(line).usd_per_h
+
+    def usd_per_h(self, line: Purchase | FleetLine) -> np.ndarray:
+        """What is paid for instances that are bought, with their share of allowances [slot]."""
+        listed = self.listed_usd_per_h(line)
+        return listed + self.cover.more_usd_per_h(line.offer) if line.purchase == ON_DEMAND else listed
+
+    def line_usd(self, line: Purchase | FleetLine) -> float:
+        listed = self.listed_usd_per_month(line)
+        if line.purchase != ON_DEMAND or not self.cover.covers(line.offer):
+            return listed
+        return listed + self.account.a_month(self.cover.more_usd_per_h(line.offer))
+
+    @cached_property
+    def cover(self) -> Covered:
+        """What allowances cover."""
+        account = self.account
+        usage: Usage = {
+            p.offer: np.array(p.instances_by_slot) for p in account.decided.purchases if p.purchase == ON_DEMAND
+        }
+        usage |= {s.w.name: self.api_bill_usd_per_h(s) for s in account.served if s.decided.api is not None}
+        asked = {s.w.name: s.decided.api for s in account.served}
+        return Covered(account, usage, asked)
 
     def line(self, bought: Purchase) -> FleetLine:
         offer, price = self.account.case.offers[bought.offer], self.price(bought)
@@ -119,10 +147,11 @@ class Money:
     def _replaced(self, offer: str, usd_per_h: float) -> tuple[int, float]:
         """Instances of an offer that it pays to hold at this price, and what they cost as they are bought now."""
         count, usd = 0, 0.0
+        covered = self.cover.covers(offer)
         for line in (p for p in self.account.decided.purchases if p.offer == offer):
             if line.purchase in TERM_MONTHS and self.price(line).usd_per_h > usd_per_h * (1 + SAME):
                 count, usd = count + line.instances_by_slot[0], usd + self.line_usd(line)
-            elif line.purchase == "on-demand":
+            elif line.purchase == ON_DEMAND and not covered:
                 rest = self._usd_of_fewer(line)
                 totals = [left + k * usd_per_h * HOURS_PER_MONTH for k, left in enumerate(rest)]
                 k = next(k for k, total in enumerate(totals) if total <= min(totals) + SAME_USD)
@@ -155,7 +184,13 @@ class Money:
     # -- APIs, caches, engineers, vendors -------------------------------------------------------------------
 
     def api_usd_per_h(self, s: Served) -> np.ndarray:
-        """[slot]; providers keep prefixes whatever is cached on this side"""
+        """What requests at an API cost, with their share of allowances [slot]."""
+        return np.asarray(self.api_bill_usd_per_h(s) + self.cover.more_usd_per_h(s.w.name))
+
+    def api_bill_usd_per_h(self, s: Served) -> np.ndarray:
+        """What is paid by the token where no allowance covers it [slot]; providers keep prefixes whatever is cached on
+        this side.
+        """
         account = self.account
         if s.decided.api is None:
             return np.zeros(len(account.slots))
@@ -194,7 +229,7 @@ class Money:
 
         return Costs(
             reserved_usd_per_month=paid(*TERM_MONTHS),
-            on_demand_usd_per_month=paid("on-demand"),
+            on_demand_usd_per_month=paid(ON_DEMAND),
             spot_usd_per_month=paid("spot"),
             api_usd_per_month=sum(a_month(self.api_usd_per_h(s)) for s in served),
             caching_usd_per_month=sum(a_month(self.caching_usd_per_h(s)) for s in served),
@@ -234,14 +269,14 @@ class Money:
         """What one month costs with what is held, penalties aside."""
         account = self.account
         everybody = [
-            *(self.instance_hours(p) * self.price(p).usd_per_h for p in account.decided.purchases),
+            *(self.usd_per_h(p) for p in account.decided.purchases),
             *(self.api_usd_per_h(s) + self.caching_usd_per_h(s) for s in account.served),
         ]
         return self._of_month(everybody, month) + self.engineers_usd + self.vendors_usd + self.held_usd
 
     def parts_of_month(self, month: int) -> tuple[float, float, float]:
         """What one month pays for instances, for APIs, and for all else besides what is held."""
-        instances = [self.instance_hours(p) * self.price(p).usd_per_h for p in self.account.decided.purchases]
+        instances = [self.usd_per_h(p) for p in self.account.decided.purchases]
         apis = [self.api_usd_per_h(s) for s in self.account.served]
         caching = [self.caching_usd_per_h(s) for s in self.account.served]
         rest = self._of_month(caching, month) + self.engineers_usd + self.vendors_usd
@@ -261,7 +296,7 @@ class Money:
             s for s in account.served if kind == "api" and s.decided.api and case.apis[s.decided.api].provider == name
         )
         everybody = [
-            *(self.instance_hours(p) * self.price(p).usd_per_h for p in bought),
+            *(self.usd_per_h(p) for p in bought),
             *(self.api_usd_per_h(s) for s in billed),
         ]
         return self._of_month(everybody, month) + (vendor_usd(case, vendor) if vendor in self.vendors else 0.0)

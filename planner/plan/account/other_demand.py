@@ -1,9 +1,10 @@
 """What a plan costs if demand differs from its forecast after everything is signed.
 
 Commitments and held instances stay, and so do deployments, fixed costs and the shares in which requests are routed;
-replicas follow the staffing rule, what they need beyond is bought by the hour, and API bills follow the requests. Where
-an API already takes what a deployment does not, it takes the difference instead if that costs less for the deployments
-of an offer together. This is arithmetic without a search, so it is always there; a new plan may cost less.
+replicas follow the staffing rule, what they need beyond is bought by the hour, and API bills follow the requests; what
+is signed of allowances covers both. Where an API already takes what a deployment does not, it takes the difference
+instead if that costs less for the deployments of an offer together. This is arithmetic without a search, so it is
+always there; a new plan may cost less.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from planner.case.menu import held_instances
 from planner.case.prices import price_of
 from planner.plan.account.account import Account, account_of
 from planner.plan.account.boxes import boxes_filled
+from planner.plan.account.covered import Usage
 from planner.plan.account.flows import Together, finite
 from planner.plan.account.replicas import critical_share, may_be_reclaimed, staffing
 from planner.plan.plan import Plan
@@ -41,7 +43,7 @@ def other_demand(
     points = []
     for multiple in sorted(multiples):
         bill = _bill(account, multiple)
-        cost = signed + bill.usd_per_month
+        cost = signed + bill.usd_per_month + account.money.cover.of(bill.usage).net_usd_per_month
         tokens = multiple * account.money.tokens
         points.append(
             DemandPoint(
@@ -61,6 +63,8 @@ class _Bill:
     usd_per_month: float = 0.0
     instances: dict[str, np.ndarray] = field(default_factory=dict)
     """of an offer, commitments included [slot]"""
+    usage: Usage = field(default_factory=dict)
+    """that allowances may cover"""
 
 
 def _bill(account: Account, multiple: float) -> _Bill:
@@ -68,13 +72,15 @@ def _bill(account: Account, multiple: float) -> _Bill:
     for s in account.served:
         stores = s.w.model_copy(update={"weekday_rps": (0.0,) * 24, "weekend_rps": (0.0,) * 24})
         fixed = account.a_month(cache_usd_per_h(account.case, stores, s.decided.caching, account.slots))
-        follows = account.a_month(money.api_usd_per_h(s) + money.caching_usd_per_h(s)) - fixed
+        follows = account.a_month(money.api_bill_usd_per_h(s) + money.caching_usd_per_h(s)) - fixed
+        bill.usage[s.w.name] = multiple * money.api_bill_usd_per_h(s)
         bill.usd_per_month += fixed + multiple * follows
     ways = [_replicas(account, multiple, overflows) for overflows in (False, True)]
     for offer in sorted(ways[0]):
         least = min((_buy(account, offer, way[offer]) for way in ways), key=lambda found: found.usd_per_month)
         bill.usd_per_month += least.usd_per_month
         bill.instances |= least.instances
+        bill.usage |= least.usage
     return bill
 
 
@@ -167,6 +173,8 @@ def _buy(account: Account, offer: str, on_it: _Used) -> _Bill:
     for way, counts in bought.items():
         hours = counts + money.starts(way, counts) * case.start.instance_s / 3600
         bill.usd_per_month += hourly[way] * account.a_month(hours)
+        if way == "on-demand":
+            bill.usage[offer] = counts
     return bill
 
 

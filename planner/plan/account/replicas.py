@@ -64,6 +64,7 @@ def deployment_record(account: Flows, pool: Together, k: int) -> DeploymentRecor
         gpu=offer.gpu,
         gpus_per_replica=d.gpus_per_replica,
         parallelism=d.variant.other_parallelism,
+        boxes_per_replica=d.boxes_per_replica,
         speculation=d.speculation,
         accepted_tokens=replica.machine.speculation.accepted_tokens if replica.machine.speculation else None,
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in seconds.tolist()),

@@ -4,7 +4,7 @@
   "use strict";
   var S = window.STUDY, EPS = 1e-9, STEPS = 240;
   var T = { demand: 0, "gpu-prices": 1, "api-prices": 2, ttft: 3, tpot: 4, commitments: 5, budget: 6 };
-  var BOUND = 7, MONTHS = 8, PENALTY = 9, SERVED = 10, FLEET = 11, STATUS = 12;
+  var BOUND = 7, MONTHS = 8, PENALTY = 9, SERVED = 10, FLEET = 11, STATUS = 12, LINES = 13;
   var names = {}, sliders = {};
   S.sliders.forEach(function (s) { sliders[s.key] = s; names[s.key] = s.title; });
 
@@ -44,67 +44,71 @@
     });
     return best;
   }
-  // max c x with A x <= b, x >= 0, b >= 0 and three rows
+  // max c x with A x <= b, x >= 0, b >= 0, by the simplex method
   function maximum(c, A, b) {
-    var n = c.length, rows = A.map(function (r, i) { return r.concat([0, 0, 0].map(function (_, k) { return +(k === i); }), b[i]); });
-    var z = c.map(function (v) { return -v; }).concat([0, 0, 0, 0]), basis = [n, n + 1, n + 2];
+    var n = c.length, m = A.length, all = n + m;
+    var rows = A.map(function (r, i) { return r.concat(A.map(function (_, k) { return +(k === i); }), b[i]); });
+    var z = c.map(function (v) { return -v; }).concat(A.map(function () { return 0; }), 0), basis = A.map(function (_, i) { return n + i; });
     for (var round = 0; round < 400; round++) {
       var enter = -1, least = -1e-9;
-      for (var j = 0; j < n + 3; j++) if (z[j] < least) { if (round < 200) least = z[j]; enter = j; if (round >= 200) break; }
+      for (var j = 0; j < all; j++) if (z[j] < least) { if (round < 200) least = z[j]; enter = j; if (round >= 200) break; }
       if (enter < 0) break;
       var leave = -1, ratio = Infinity;
-      for (var i = 0; i < 3; i++) if (rows[i][enter] > 1e-12) {
-        var r = rows[i][n + 3] / rows[i][enter];
+      for (var i = 0; i < m; i++) if (rows[i][enter] > 1e-12) {
+        var r = rows[i][all] / rows[i][enter];
         if (r < ratio) { ratio = r; leave = i; }
       }
       if (leave < 0) return null;
       var p = rows[leave][enter];
       rows[leave] = rows[leave].map(function (v) { return v / p; });
-      for (i = 0; i < 3; i++) if (i !== leave && rows[i][enter]) {
+      for (i = 0; i < m; i++) if (i !== leave && rows[i][enter]) {
         var f = rows[i][enter]; rows[i] = rows[i].map(function (v, k) { return v - f * rows[leave][k]; });
       }
       var fz = z[enter]; z = z.map(function (v, k) { return v - fz * rows[leave][k]; });
       basis[leave] = enter;
     }
     var x = c.map(function () { return 0; });
-    basis.forEach(function (k, i) { if (k < n) x[k] = Math.max(0, rows[i][n + 3]); });
+    basis.forEach(function (k, i) { if (k < n) x[k] = Math.max(0, rows[i][all]); });
     return x;
   }
+  // What is proved of every plan at n, as weights of its GPU, API, other costs and penalty here: their sum is usd or more.
+  // A dollar of a budget weighs 1 + worth; where months differ, the worth is paid for at the budget instead.
+  function proofs(n, s, room) {
+    var part = S.monotone ? Math.min(1, n[T.demand] / s.demand) : 1, g = n[T["gpu-prices"]], a = n[T["api-prices"]];
+    var scale = Math.max(1, g / s["gpu-prices"], a / s["api-prices"]);
+    return n[LINES].concat(n[BOUND] > 0 ? [[0, n[BOUND]]] : []).map(function (line) {
+      var whole = S.months === 1, w = whole ? 1 + line[0] : 1;
+      var usd = whole || !line[0] ? line[1] : room === null ? 0 : line[1] - scale * line[0] * room;
+      return { n: n, usd: usd, row: [w * g, S.apis ? w * a * part : 0, S.mostElse === 0 ? 0 : w, part] };
+    }).filter(function (p) { return p.usd > 0; });
+  }
   function lower(s) {
-    var g = s["gpu-prices"], a = s["api-prices"], room = s.budget === null ? null : s.budget - S.held;
-    var free = [], best = { usd: 0, from: [] }, impossible = null;
+    var g = s["gpu-prices"], a = s["api-prices"], room = s.budget === null ? null : Math.max(0, s.budget - S.held);
+    var known = [], best = { usd: 0, from: [] }, impossible = null;
     S.points.forEach(function (n) {
-      if (!easier(n, s)) return;
-      var rho = Math.min(1, g / n[T["gpu-prices"]], a / n[T["api-prices"]]);
-      if (n[T.budget] === null) {
-        if (n[STATUS] === "infeasible") impossible = n; else if (n[BOUND] > 0) free.push(n);
-      } else if (room !== null && room / rho <= (n[T.budget] - S.held) * (1 + EPS)) {
-        if (n[STATUS] === "infeasible") impossible = n;
-        else if (rho * n[BOUND] > best.usd) best = { usd: rho * n[BOUND], from: [n] };
-      }
+      var free = n[T.budget] === null, no = n[STATUS] === "infeasible";
+      if (!free && (!no || room === null) || !easier(n, s)) return;
+      if (free && !no) known = known.concat(proofs(n, s, room));
+      else if (free || room / Math.min(1, g / n[T["gpu-prices"]], a / n[T["api-prices"]]) <= (n[T.budget] - S.held) * (1 + EPS)) impossible = n;
     });
     if (impossible) return { usd: Infinity, from: [impossible] };
-    if (free.length) {
-      var c = free.map(function (n) { return n[BOUND]; });
-      var A = [free.map(function (n) { return n[T["gpu-prices"]]; }), free.map(function (n) { return n[T["api-prices"]]; }),
-        free.map(function () { return 1; })];
-      if (room !== null) { c.push(-Math.max(0, room)); A[0].push(-g); A[1].push(-a); A[2].push(0); }
-      var x = maximum(c, A, [g, a, 1]);
-      if (x) {  // whatever x is, what follows is a bound: weights that are too heavy are made lighter
-        var weight = 0, asked = 1, usd = 0, from = [];
-        free.forEach(function (n, k) { weight += x[k]; });
-        var light = 1 / Math.max(1, weight), gs = 0, as = 0;
-        free.forEach(function (n, k) {
-          var w = x[k] * light;
-          if (w > 1e-9) { gs += w * n[T["gpu-prices"]]; as += w * n[T["api-prices"]]; usd += w * n[BOUND]; from.push(n); }
-        });
-        asked = Math.max(1, gs / g, as / a);
-        usd = room === null ? usd / asked : usd - (asked - 1) * Math.max(0, room);
-        usd *= 1 - 1e-9;
-        if (usd > best.usd) best = { usd: usd, from: from };
-      }
-    }
-    return best;
+    if (!known.length) return best;
+    var c = known.map(function (p) { return p.usd; }), limits = [g, a, 1, 1];
+    var A = limits.map(function (_, i) { return known.map(function (p) { return p.row[i]; }); });
+    if (room !== null) { c.push(-room); A.forEach(function (r, i) { r.push(i < 3 ? -limits[i] : 0); }); }
+    if (S.mostElse) { c.push(-S.mostElse); A.forEach(function (r, i) { r.push(i === 2 ? -1 : 0); }); }
+    var x = maximum(c, A, limits);
+    if (!x) return best;
+    var sums = [0, 0, 0, 0], usd = 0, from = [];  // whatever x is, what follows is a bound: what weighs too much is made lighter, or paid for at the budget or at the most that other costs can be
+    known.forEach(function (p, k) { p.row.forEach(function (v, i) { sums[i] += x[k] * v; }); });
+    var light = 1 / Math.max(1, sums[3]);
+    known.forEach(function (p, k) { if (x[k] * light > 1e-9) { usd += x[k] * light * p.usd; if (from.indexOf(p.n) < 0) from.push(p.n); } });
+    var asked = Math.max(1, light * sums[0] / g, light * sums[1] / a, S.mostElse === null ? light * sums[2] : 0);
+    var over = function (times) { return (S.mostElse || 0) * Math.max(0, light * sums[2] / times - 1); };
+    var lighter = usd / asked - over(asked);
+    usd = room === null ? lighter : Math.max(lighter, usd - (asked - 1) * room - (S.mostElse || 0) * Math.max(0, light * sums[2] - asked));
+    usd *= 1 - 1e-9;
+    return usd > best.usd ? { usd: usd, from: from } : best;
   }
   function bracket(s) {
     var low = lower(s), high = upper(s), exact = null;
@@ -175,7 +179,7 @@
       if (b.from.some(function (n) { return !same(n[T.demand], s.demand); })) why.push("the least cost never falls with demand");
       if (b.from.length > 1 || !same(b.from[0][T["gpu-prices"]], s["gpu-prices"]) || !same(b.from[0][T["api-prices"]], s["api-prices"])) why.push("it is concave in prices, so a mean of bounds is a bound");
       if (b.from.some(function (n) { return n[T.commitments] !== s.commitments; })) why.push("more ways to buy never cost more");
-      if (s.budget !== null && b.from.some(function (n) { return n[T.budget] !== s.budget; })) why.push("a smaller budget never costs less, and a dollar of budget is worth no more than what it buys at higher prices");
+      if (s.budget !== null && b.from.some(function (n) { return n[T.budget] !== s.budget; })) why.push("a smaller budget never costs less, and what a dollar of budget is worth at most was proved");
       said.push("Not below " + usd(b.low) + ": proved from " + b.from.map(where).join(" and from ") + (why.length ? " (" + why.join("; ") + ")." : "."));
     }
     return said;
@@ -190,10 +194,10 @@
     if (s.stops) return s.stops;
     if (s._at) return s._at;
     var at = [];
+    if (s.places) return s.places;
     if (key === "budget") {
-      for (var i = 0; i <= 60; i++) at.push(+(s.low + (s.high - s.low) * i / 60).toPrecision(3));
+      for (var i = 0; i <= 120; i++) at.push(+(s.low + (s.high - s.low) * i / 120).toPrecision(4));
       if (S.ownBudget !== null) at.push(S.ownBudget); else at.push(null);
-      S.points.forEach(function (n) { if (n[T.budget] !== null) at.push(n[T.budget]); });
       at = at.filter(function (v, k) { return at.indexOf(v) === k; }).sort(function (a, b) { return a === null ? 1 : b === null ? -1 : a - b; });
     } else for (i = 0; i <= STEPS; i++) at.push(+(s.low * Math.pow(s.high / s.low, i / STEPS)).toPrecision(4));
     return (s._at = at);
@@ -306,7 +310,7 @@
   }
   function samples(key) {
     var all = positions(key);
-    if (sliders[key].stops || key === "budget") return all;
+    if (sliders[key].stops || sliders[key].places || key === "budget") return all;
     return all.filter(function (v, i) { return i % 4 === 0 || v === state[key]; });
   }
   function answer(into, s, title) {
@@ -353,7 +357,10 @@
     $("both").classList.toggle("two", !!pinned);
     $("pin").textContent = pinned ? "Unpin" : "Pin to compare";
     if (pinned) answer($("there"), pinned, "Pinned: " + (moved(pinned).map(function (k) { return names[k] + " " + written(k, pinned[k]); }).join(", ") || "the file's own values"));
-    $("command").textContent = command(state);
+    $("command").textContent = "";
+    command(state).split(/(?<= )/).forEach(function (word) {  // options are not broken after their hyphens
+      $("command").appendChild(el("span", { "class": word.length < 30 ? "whole" : "", text: word }));
+    });
     $("charts").textContent = "";
     curves().forEach(function (key) { $("charts").appendChild(chart(key)); });
   }
@@ -364,8 +371,10 @@
     if (text !== undefined) e.textContent = text;
     return e;
   }
+  var small = window.matchMedia("(max-width: 600px)");
+  small.addEventListener("change", function () { draw(); });
   function chart(key) {
-    var W = 560, H = 250, L = 64, R = 14, TOP = 12, B = 40, vs = samples(key).filter(function (v) { return v !== null; });
+    var W = small.matches ? 350 : 560, H = 250, L = small.matches ? 52 : 64, R = 14, TOP = 12, B = 40, vs = samples(key).filter(function (v) { return v !== null; });
     var rows = vs.map(function (v) { return { v: v, b: bracket(at(key, v)) }; });
     var known = rows.filter(function (r) { return !r.b.none && r.b.high !== null; });
     var most = Math.max.apply(null, known.map(function (r) { return r.b.high; }).concat([1])) * 1.05;
@@ -383,6 +392,7 @@
       s.appendChild(svg("text", { x: L - 6, y: y(u) + 4, "text-anchor": "end" }, u >= 1000 ? "$" + (+(u / 1000).toPrecision(3)) + "k" : "$" + u));
     }
     var ticks = stops ? vs : key === "budget" ? [vs[0], vs[Math.floor(vs.length / 2)], vs[vs.length - 1]] : [0.5, 0.7, 1, 1.4, 2];
+    if (ticks.length > 5 && small.matches) ticks = ticks.filter(function (_, i) { return i % 2 === 0; });
     ticks.forEach(function (v) { s.appendChild(svg("text", { x: stops || (v !== vs[0] && v !== vs[vs.length - 1]) ? x(v) : v === vs[0] ? x(v) : x(v), y: H - B + 16, "text-anchor": v === vs[vs.length - 1] && !stops ? "end" : "middle" }, key === "budget" ? usd(v) : written(key, v))); });
     s.appendChild(svg("text", { x: L + (W - L - R) / 2, y: H - 4, "text-anchor": "middle" }, names[key]));
     if (stops) known.forEach(function (r) {

@@ -15,9 +15,9 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import having_usd, there_usd
-from planner.plan.signing import to_be_signed
+from planner.plan.signing import allowance_of, allowances_to_be_signed, to_be_signed, whole_term_usd
 from planner.plan.study_records import ProviderBill, Studies
-from planner.reports.phrases import NOTHING_USD, alike, throughput_error
+from planner.reports.phrases import NOTHING_USD, alike, allowance_amount, throughput_error
 from planner.reports.table import DATA, EVERY, PEOPLE, Cell, Cells, Format, Table
 from planner.reports.table import Column as C
 
@@ -29,6 +29,7 @@ TERMS = {
     "reserved-1y": "1 year", "reserved-3y": "3 years", "reserved-1y-upfront": "1 year, paid up front",
     "reserved-3y-upfront": "3 years, paid up front",
 }  # fmt: skip
+ALLOWANCE_TERMS = {"hourly": "by the hour, all hours", "1mo": "1 month", "1y": "1 year", "3y": "3 years"}
 OTHER_MODEL = "listed, not in use"
 """of a model that workloads may run, where something else answers them"""
 BY_THE_HOUR, BY_THE_TOKEN, SALARIES = "by the hour", "by the token", "salaries"
@@ -45,7 +46,7 @@ def to_sign(plan: Plan) -> Table:
         C("at_signing_usd", "$ at signing", "money", upfront),
         C("after_the_quarter_usd", "$ owed after the quarter", "money", DATA),
     )
-    signed = tuple(_commitments(plan))
+    signed = (*_commitments(plan), *_allowances(plan))
     whole = Cells(
         what="in all", cost_usd_per_month=plan.cost_usd_per_month, whole_term_usd=whole_terms_usd(plan) or None
     )
@@ -56,7 +57,8 @@ def to_sign(plan: Plan) -> Table:
 
 def whole_terms_usd(plan: Plan) -> float:
     """What is signed for, over its whole terms."""
-    return sum(s.whole_term_usd for s in to_be_signed(plan))
+    allowances = (whole_term_usd(plan, a) or 0.0 for a in allowances_to_be_signed(plan))
+    return sum(s.whole_term_usd for s in to_be_signed(plan)) + sum(allowances)
 
 
 def _commitments(plan: Plan) -> Iterator[Cells]:
@@ -72,6 +74,24 @@ def _commitments(plan: Plan) -> Iterator[Cells]:
         )
 
 
+def _allowances(plan: Plan) -> Iterator[Cells]:
+    """Savings plans and provisioned units, whose cost is taken out of that of what they cover."""
+    for a in allowances_to_be_signed(plan):
+        yield Cells(
+            what=f"{allowance_amount(plan, a)} of {a.name}",
+            term=ALLOWANCE_TERMS[allowance_of(plan, a.name).term],
+            cost_usd_per_month=a.usd_per_month,
+            whole_term_usd=whole_term_usd(plan, a),
+            at_signing_usd=None,
+            after_the_quarter_usd=a.beyond_horizon_usd or None,
+        )
+
+
+def _allowances_usd(plan: Plan, of_apis: bool) -> float:
+    signed = allowances_to_be_signed(plan)
+    return sum(a.usd_per_month for a in signed if (allowance_of(plan, a.name).api is not None) == of_apis)
+
+
 def _unsigned(plan: Plan) -> Iterator[Cells]:
     """What nobody has to sign a term for."""
 
@@ -80,7 +100,7 @@ def _unsigned(plan: Plan) -> Iterator[Cells]:
 
     costs = plan.costs
     for purchase, said, usd in (
-        ("on-demand", "on demand", costs.on_demand_usd_per_month),
+        ("on-demand", "on demand", costs.on_demand_usd_per_month - _allowances_usd(plan, of_apis=False)),
         ("spot", "on spot", costs.spot_usd_per_month),
     ):
         lines = [line for line in plan.fleet if line.purchase == purchase]
@@ -89,7 +109,7 @@ def _unsigned(plan: Plan) -> Iterator[Cells]:
             most = max(sum(x.instances_by_slot[t] * x.gpus_per_instance for x in lines) for t in slots)
             yield paid(f"up to {counted(most, 'GPU')} {said}", BY_THE_HOUR, usd)
     if apis := sorted({w.api for w in plan.workloads if w.api}):
-        yield paid(", ".join(apis), BY_THE_TOKEN, costs.api_usd_per_month)
+        yield paid(", ".join(apis), BY_THE_TOKEN, costs.api_usd_per_month - _allowances_usd(plan, of_apis=True))
     if costs.caching_usd_per_month:
         yield paid("caches", "by the month", costs.caching_usd_per_month)
     if costs.engineers_usd_per_month:

@@ -24,7 +24,7 @@ from planner.reports.tables.studies import study_tables
 NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
     *("binding", "commitments", "assumptions", "prices", "commands", "to_sign", "what_moves_it", "elsewhere"),
-    *("quality", "power"),
+    *("quality", "power", "allowances"),
     *("waterfall", "volumes", "crossings", "providers"),
 )
 """of all tables; the last four are there where a study was made"""
@@ -41,7 +41,7 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
     """All tables of a plan, then those of its studies, always in the same order."""
     makers = (fleet, fleet_by_hour, workloads, deployments, replicas_by_hour, costs, options, rejected, binding,
               commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality,
-              power)  # fmt: skip
+              power, allowances)  # fmt: skip
     return (*(make(plan) for make in makers), *study_tables(plan))
 
 
@@ -251,6 +251,24 @@ def commitments(plan: Plan) -> Table:
         owed,
     )
     return Table("commitments", "Commitments", columns, plan.commitments)
+
+
+def allowances(plan: Plan) -> Table:
+    """Savings plans and provisioned units: what they cost, cover and save, and how much of them is used."""
+    columns = (
+        C("name", "savings plan or units"),
+        C("amount", "amount", formats=PEOPLE, get=lambda a: phrases.allowance_amount(plan, a)),
+        C("units", "units", "number", DATA),
+        C("held", "held", formats=DATA, get=lambda a: str(a.held).lower()),
+        C("usd_per_month", "$/month", "money"),
+        C("covered_usd_per_month", "$/month covered", "money"),
+        C("saved_usd_per_month", "$/month saved", "money"),
+        C("used_frac", "% used", "percent"),
+        C("covered_frac", "% covered", "percent"),
+        C("owed_after_the_quarter_usd", "$ owed after the quarter", "money", get=lambda a: a.beyond_horizon_usd),
+        C("source", "source", formats=FILES),
+    )
+    return Table("allowances", "Savings plans and provisioned units", columns, plan.allowances or ())
 
 
 def power(plan: Plan) -> Table:

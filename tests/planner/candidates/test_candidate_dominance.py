@@ -27,7 +27,7 @@ def candidate(variant: str, gpus: int, *seconds: float) -> Any:
         variant=variant, replica_name=f"{variant}/{gpus}x",
         offer=SimpleNamespace(gpu="l4"), machine=SimpleNamespace(gpus=gpus), replica=replica,
         staffing_in_a_mix=STAFFING, spot_allowed=True, load_factors=(1.0,), max_utilization=1.0,
-        routing=None,
+        routing=None, boxes=1,
         pool=SimpleNamespace(critical_share=1.0, traffic=SimpleNamespace(arrival_scv=1.0)),
     )  # fmt: skip
 

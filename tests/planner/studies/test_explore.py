@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from planner.studies.explore import (
     LOW,
     Density,
     Exploration,
+    Point,
     Setting,
     case_of,
     grid_of,
@@ -64,16 +66,12 @@ SLACK = 1e-6
 """of comparisons of dollars that came through JSON"""
 
 
-FEWER = {"few": Density(7, 3, 3, (0.5, 1.0))}
+FEWER = {"few": Density(7, 3, 3, (0.5, 1.0), 5, 0.08)}
 """settings, so that the tests are quick"""
 
 
 def explore_fewer(text: str, **given: Any) -> Exploration:
-    with (
-        patch.dict(explore_settings.DENSITIES, FEWER),
-        patch.object(explore_settings, "SCARCE", (0.4, 0.8)),
-        patch.object(explore_settings, "SCARCE_BESIDE", (0.6,)),
-    ):
+    with patch.dict(explore_settings.DENSITIES, FEWER), patch.object(explore_settings, "BUDGETS", (0.3, 0.7, 1.2)):
         return planner.explore(planner.case_from_text(text), detail="few", options=OPTIONS, **given)
 
 
@@ -115,6 +113,30 @@ def test_a_plan_costs_at_other_prices_what_its_parts_say_and_no_less_than_the_be
 
 
 @pytest.mark.slow
+def test_every_plan_is_above_every_line_and_within_its_own_budget() -> None:
+    """Also lines of other settings that ask no more: what the page's linear program rests on."""
+    study = explored("shedding")
+    budgeted = [p for p in plans(study.points) if p.setting.budget_usd_per_month is not None]
+    assert len(budgeted) > 40
+    assert sum(len(p.lines) for p in study.points) > 10
+    for plan in budgeted:
+        at, result = plan.setting, plan.result
+        assert max(map(sum, result["months"])) <= at.budget_usd_per_month
+        lines = [line for p in study.points if p.setting.of("demand") <= at.of("demand") and _only_demand(p, at)
+                 for line in p.lines]  # fmt: skip
+        assert lines
+        for worth, usd in lines:
+            assert (1 + worth) * result["cost"] + result["penalty"] >= usd * (1 - SLACK)
+
+
+def _only_demand(point: Point, setting: Setting) -> bool:
+    """Whether a point differs from a setting in nothing but demand and budget."""
+    return replace(point.setting.at("demand", 1.0), budget_usd_per_month=None) == replace(
+        setting.at("demand", 1.0), budget_usd_per_month=None
+    )
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_costs_never_fall_with_demand(name: str) -> None:
     case = planner.case_from_text(CASES[name])
@@ -131,6 +153,7 @@ def test_costs_never_fall_with_demand(name: str) -> None:
     [
         ("", True, True),
         ("policy: {vendors: {least_share: {provider: 10%}}}\n", False, True),
+        ("savings_plans: [{name: compute-1y, provider: aws, discount: 27%}]\n", False, False),
         ("policy: {vendors: {max_usd_per_month: {openai: 100}}}\n", True, False),
     ],
 )
@@ -160,7 +183,7 @@ def test_a_scale_of_one_changes_nothing(key: str) -> None:
 
 
 def test_ladders_have_the_file_s_value_in_the_middle() -> None:
-    for count in (3, 5, 13, 25, 49):
+    for count in (3, 5, 13, 25, 49, 97):
         steps = ladder(count)
         assert (steps[0], steps[count // 2], steps[-1]) == (LOW, 1.0, HIGH)
         assert list(steps) == sorted(set(steps))
@@ -267,6 +290,21 @@ def test_the_csv_has_what_is_shown(page: Page, file: Path) -> None:
     assert rows[0].startswith("what,demand,")
     assert rows[1].startswith("setting,1,")
     assert any(row.startswith("curve over demand,2,") for row in rows)
+
+
+@pytest.mark.slow
+def test_ranges_within_budgets_are_narrow(page: Page, tmp_path: Path) -> None:
+    """At any budget, alone and beside any place of the demand slider or any price."""
+    page.open(explored("shedding").save(tmp_path / "e.html"), 1280)
+    widths = page.js("""
+      ['demand', 'gpu-prices'].flatMap(key => explore.positions(key).flatMap(v =>
+        explore.positions('budget').filter((b, i) => b !== null && i % 8 === 0).map(budget => {
+          const b = explore.bracket(Object.assign(explore.own(), {budget: budget}, {[key]: v}));
+          return b.high === null ? 1 : 1 - b.low / b.high;
+        })))""")
+    assert len(widths) > 500
+    assert sorted(widths)[len(widths) // 2] < 0.05
+    assert sorted(widths)[int(0.95 * len(widths))] < 0.15
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from problems.recipes.recipe import Recipe, Use
 from solvers.heuristics.budget_heuristic import BudgetHeuristic
 from solvers.heuristics.budget_knapsack import UNITS, BudgetKnapsack
 from solvers.heuristics.incumbent import complete, cost_by_month, limits_are_kept
-from solvers.pricing.budget_bounds import BudgetBound, proved_within
+from solvers.pricing.budget_bounds import BudgetBound, highest, proved_within
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.dual_scaling import DualScaling
 from solvers.search.fleet_solution import Options, Outcome
@@ -96,6 +96,33 @@ def test_plans_in_closed_form_keep_their_budget_and_are_never_below_the_optimum(
         if plan is not None:
             assert limits_are_kept(replace(fleet, budget_usd_per_month=budget), plan)
             assert plan.objective >= usd * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_curve_has_plans_and_lines_for_all_budgets(seed: int) -> None:
+    options = Options(gap_frac=0.01)
+    fleet, budgets = fleet_of(seed), list(optima(seed))
+    free = solve_fleet(fleet, options)
+    curve, lines = BudgetSearch(fleet, free, budgets, options).curve(0.02)
+    assert_proved(lines, seed)
+    for dearest, plan in curve:
+        assert cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max() == pytest.approx(dearest)
+        assert limits_are_kept(replace(fleet, budget_usd_per_month=dearest), plan)
+        assert proved_within(lines, dearest) <= plan.objective * (1 + 1e-6)
+        assert all(plan.objective >= usd * (1 - 1e-6) for budget, usd in optima(seed).items() if budget >= dearest)
+    usd = [plan.objective for _, plan in curve]
+    assert usd == sorted(usd, reverse=True)
+
+
+def test_the_highest_lines_prove_as_much_as_all_of_them() -> None:
+    chance = np.random.default_rng(50)
+    for _ in range(200):
+        count = int(chance.integers(0, 12))
+        lines = [BudgetBound(b, u, -w) for b, u, w in chance.uniform(0, [100, 1000, 20], (count, 3)).round(1)]
+        kept = highest(lines, 80.0)
+        assert set(kept) <= set(lines)
+        for budget in np.linspace(0, 80, 17):
+            assert proved_within(kept, budget) == pytest.approx(proved_within(lines, budget))
 
 
 HOURS = [200.0, 300.0, 230.0, 200.0, 300.0, 230.0]
