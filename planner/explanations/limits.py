@@ -10,6 +10,7 @@ from itertools import product
 
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.apis import is_too_small
+from planner.case.boxes import MOST_BOXES, models_without_a_box, most_boxes, with_boxes
 from planner.case.case import Case, LatencyTarget, Workload
 from planner.case.changes import (
     Change,
@@ -139,12 +140,23 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if larger:
         label = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
         yield _count("max_gpus_per_replica", label, limits.max_gpus_per_replica, larger, where="menu")
+    yield from _boxes(case)
     yield from _parallelism(case)
     yield from _speculation(case)
     at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
         label = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
         yield _count("max_deployments", label, limits.max_deployments, [limits.max_deployments + 1], where="menu")
+
+
+def _boxes(case: Case) -> Iterator[Limit]:
+    """More boxes for replicas of models that one does not hold."""
+    models = models_without_a_box(case)
+    now = min((most_boxes(case, model) for model in models), default=MOST_BOXES)
+    if now < MOST_BOXES:
+        label = f"let a replica span up to {MOST_BOXES} boxes instead of {now} (menu.max_boxes_per_replica)"
+        step = Experiment(label, partial(with_boxes, models=models, most=MOST_BOXES))
+        yield _permission("menu.max_boxes_per_replica", step, one_more=step)
 
 
 def _parallelism(case: Case) -> Iterator[Limit]:
@@ -156,7 +168,7 @@ def _parallelism(case: Case) -> Iterator[Limit]:
         able = (support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
         if way not in now and any(able):
             ways = tuple(w for w in PARALLELISMS if w in (*now, way))
-            measured = "" if way == TENSOR else "once you have measured it"
+            measured = "" if way == TENSOR else ", once you have measured it"
             label = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
             step = Experiment(label, with_limits(parallelism=ways))
             yield _permission(f"menu.parallelism.{way}", step, one_more=step)

@@ -210,7 +210,7 @@ def _recipes_by(case: Case) -> tuple[object, ...]:
     it too."""
     limits = case.limits
     replicas = (limits.min_replicas, limits.spread, limits.max_gpus_per_replica, limits.parallelism, limits.speculation)
-    allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden)
+    allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden, limits.max_boxes_per_replica)
     vendors = (limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
     power = (limits.power_kw is None, limits.co2_kg_per_month is None)
     return (*replicas, limits.max_deployments, *power, *allowed, *vendors, limits.vendor_cap_usd_per_month)
