@@ -334,7 +334,7 @@ def _rough_usd_per_month(fleet: FleetProblem, pool: Pool) -> float:
     costs = [np.inf]
     for d in pool.deployments:
         offer = fleet.offers.get(d.offer)
-        if offer is not None and offer.for_sale and d.serves_all:
+        if offer is not None and offer.to_be_had and d.serves_all:
             ways = (offer.on_demand_usd_per_h, offer.spot_usd_per_h, *offer.reserved_usd_per_h.values())
             price = min(p for p in ways if p is not None) / offer.box
             costs.append(float(fleet.weight @ load_by_slot(pool, d)) * d.gpus_per_replica * price)

@@ -126,9 +126,23 @@ def with_gpu_prices(factor: float) -> Change:
 
     def change(case: Case) -> Case:
         offers = {name: o.model_copy(update={"prices": _dearer(o.prices, factor)}) for name, o in case.offers.items()}
-        return case.model_copy(update={"offers": offers})
+        return _with_allowance_prices(case.model_copy(update={"offers": offers}), factor, of_apis=False)
 
     return change
+
+
+def _with_allowance_prices(case: Case, factor: float, of_apis: bool) -> Case:
+    """Rates of savings plans, or prices of provisioned units, so many times as high; what is held is paid as signed."""
+    if case.allowances is None:
+        return case
+
+    def scaled(a: Allowance) -> Allowance:
+        if a.rates is not None and not of_apis:
+            return a.model_copy(update={"rates": {key: factor * usd for key, usd in a.rates.items()}})
+        of_units = a.api is not None and of_apis and not a.held
+        return a.model_copy(update={"usd_per_h": factor * a.usd_per_h}) if of_units else a
+
+    return case.model_copy(update={"allowances": tuple(map(scaled, case.allowances))})
 
 
 def _dearer(prices: OfferPrices, factor: float) -> OfferPrices:
@@ -157,7 +171,7 @@ def with_api_prices(factor: float) -> Change:
         for name, api in case.apis.items():
             batch = None if api.batch is None else scaled(api.batch)
             apis[name] = scaled(api).model_copy(update={"batch": batch})
-        return case.model_copy(update={"apis": apis})
+        return _with_allowance_prices(case.model_copy(update={"apis": apis}), factor, of_apis=True)
 
     return change
 

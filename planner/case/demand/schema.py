@@ -474,6 +474,9 @@ class DemandFile(Strict):
     )
     menu: MenuSpec = MenuSpec()
     prices: dict[str, DatedPriceSpec] = {}
+    discounts: dict[str, Fraction] = Field(default={}, examples=[{"aws": "9%"}])
+    """What a provider grants you on its list prices of instances, in every way of buying. Your own `prices` stand as
+    they are; their changes in percent are of the lower price."""
     savings_plans: tuple[SavingsPlanSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
     """Commitments in dollars an hour over several instances, at your rates: AWS and Azure savings plans, GCP flexible
     commitments. How much to sign of each is part of the plan."""
