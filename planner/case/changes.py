@@ -103,12 +103,15 @@ def one_after_the_other(changes: list[Change]) -> Change:
     return change
 
 
-without_quotas: Change = with_limits(max_gpus={}, max_instances={}, budget_usd_per_month=None)
+without_quotas: Change = with_limits(
+    max_gpus={}, max_instances={}, budget_usd_per_month=None, power_kw=None, co2_kg_per_month=None
+)
 
 
 def has_quotas(case: Case) -> bool:
     limits = case.limits
-    return bool(limits.max_gpus or limits.max_instances or limits.budget_usd_per_month is not None)
+    amounts = (limits.budget_usd_per_month, limits.power_kw, limits.co2_kg_per_month)
+    return bool(limits.max_gpus or limits.max_instances or any(most is not None for most in amounts))
 
 
 def multiplied(multiple: float) -> Change:

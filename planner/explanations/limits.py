@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -54,7 +54,7 @@ def every_limit(case: Case, unserved: Collection[str] = ()) -> list[Limit]:
 
     `unserved` are the workloads that nothing can serve.
     """
-    found = [*_money(case), *_quotas(case), *_kinds(case), *_purchases(case)]
+    found = [*_money(case), *_power(case), *_quotas(case), *_kinds(case), *_purchases(case)]
     for w in case.workloads:
         factors = FAR_FACTORS if w.name in unserved else FACTORS
         found += [
@@ -75,6 +75,26 @@ def _money(case: Case) -> Iterator[Limit]:
         label = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget_usd_per_month)"
         step = Experiment(label, with_limits(budget_usd_per_month=more))
         yield Budget(key="policy.budget_usd_per_month", one_more=step, usd_per_month=budget)
+
+
+def _power(case: Case) -> Iterator[Limit]:
+    """Power and carbon, in round figures up to ten times as much."""
+    for field, unit in (("power_kw", "kW"), ("co2_kg_per_month", "kg CO2e a month")):
+        now = getattr(case.limits, field)
+        if now is None:
+            continue
+        values = round_figures_above(now, FACTORS[-1])
+
+        def to(most: float, field: str = field, unit: str = unit, now: float = now) -> Experiment:
+            label = f"allow {most:g} {unit} instead of {now:g} (policy.{field})"
+            return Experiment(label, with_limits(**{field: most}))
+
+        def rung(k: int, to: Callable[[float], Experiment] = to, values: Sequence[float] = values) -> Experiment:
+            return to(values[k])
+
+        probes = tuple(max(k for k, most in enumerate(values) if most <= now * f * (1 + 1e-9)) for f in FACTORS)
+        more = float(f"{now * (1 + ONE_MORE_FRAC['objective']):.4g}")
+        yield SteppedLimit(key=f"policy.{field}", rung=rung, probes=probes, one_more=to(more))
 
 
 def _quotas(case: Case) -> Iterator[Limit]:

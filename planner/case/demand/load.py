@@ -15,7 +15,7 @@ from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
-from planner.case.demand.load_power import power_of
+from planner.case.demand.load_power import of_known_power, power_of
 from planner.case.demand.load_speculation import drafters
 from planner.case.demand.load_workloads import Surroundings, WorkloadReader
 from planner.case.demand.notes import Notes
@@ -122,6 +122,7 @@ class _Loader:
         quantizations = self._quantizations(spec, catalog)
         purchase = spec.menu.purchase or DEFAULT_PURCHASE
         offers = self._offers(spec, catalog, gpus)
+        offers = of_known_power(spec, catalog.gpus, offers, self.notes)
         self._upfront_prices(purchase, offers)
         apis = self._apis(spec, catalog)
         baseline = spec.baseline

@@ -411,6 +411,10 @@ class PolicySpec(Strict):
     """The most instances of an offer at any time."""
     max_gpu_types: PositiveWhole | None = Field(default=None, examples=[2])
     """The most kinds of GPU that the team is ready to operate."""
+    power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[120])
+    """The most that the site may draw at any time, with every GPU that a replica uses at the most that it can draw."""
+    co2_kg_per_month: float | None = Field(default=None, gt=0, le=1e9, examples=[20000])
+    """The most CO2e of any month, counted in the same way."""
     max_liability: Usd | None = Field(default=None, examples=["$200k"])
     """The most that may be owed after the horizon in commitments of more than a year; without it, none is bought."""
     risk: RiskMeasure = Field(default="expected", examples=["worst-case"])
