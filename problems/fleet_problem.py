@@ -13,6 +13,7 @@ import numpy as np
 from problems.allowance import NO_ALLOWANCES, Allowance, Allowances, Item
 from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
 from problems.packing import most_of_a_box
+from problems.power import PowerLimits
 from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
@@ -92,6 +93,8 @@ class FleetProblem:
     max_gpu_types: int | None = None
     """kinds of GPU that may be used at all"""
     budget_usd_per_month: float | None = None
+    power: PowerLimits | None = None
+    """limits on what is drawn and emitted; None: none"""
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
     vendors: Vendors = NO_VENDORS
@@ -119,6 +122,7 @@ class FleetProblem:
     def limited(self) -> bool:
         """Whether anything but demand decides how much is bought."""
         quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
+        quotas = quotas or self.power is not None
         return bool(quotas) or self.budget_usd_per_month is not None or bool(self.vendors.most_usd)
 
     @property

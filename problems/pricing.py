@@ -60,6 +60,8 @@ class Prices:
     """how much more a dollar of an API's bill weighs where a cap on its vendor binds [slot]"""
     spared_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """how much less a dollar of a pool's bill at an API weighs where allowances may cover it [slot]"""
+    power_usd: dict[str, np.ndarray] = field(default_factory=dict)
+    """on top of a GPU in use, for what it draws and emits where that is limited, by offer [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class Prices:
     def usd_of_a_gpu(self, kind: str, offer: str, size: int) -> np.ndarray:
         """A GPU in use, or what a firm one costs on top, in a replica of so many [slot]."""
         usd = (self.gpu_usd if kind == "in-use" else self.firm_usd)[offer]
+        if kind == "in-use" and offer in self.power_usd:
+            usd = usd + self.power_usd[offer]
         for (of, g, least), more in self.fit_usd.items():
             if (of, g) == (kind, offer) and size >= least:
                 usd = usd + more
@@ -199,6 +203,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
     fits: dict[tuple[str, str, int], np.ndarray] = {}
     spared: dict[tuple[str, str], np.ndarray] = {}
+    kw, kg = np.zeros(slots), np.zeros(fleet.months)
     for key, dual in row_duals.items():
         if key[0] == "in-use":
             gpu[key[1]][key[2]] = max(dual, 0.0)
@@ -220,6 +225,10 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             fits.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "covered" and dual < 0 and not isinstance(key[1], str):
             spared.setdefault(key[1], np.zeros(slots))[key[2]] = -dual / fleet.weight[key[2]]
+        elif key[0] == "power":
+            kw[key[1]] = max(-dual, 0.0)
+        elif key[0] == "carbon":
+            kg[key[1]] = max(-dual, 0.0)
         elif key[0] == "rounded" and dual > 0:
             rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
@@ -234,9 +243,19 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             apart.setdefault(g, []).extend(cuts)
     bills = _factors_of_bills(fleet, caps)
     spared = {item: np.minimum(usd, factor) for item, usd in spared.items()}  # interior points may be a hair beyond
+    power = _usd_of_power(fleet, kw, kg)
     return Prices(
-        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, in_dollars
+        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, power, in_dollars
     )
+
+
+def _usd_of_power(fleet: FleetProblem, kw_usd: np.ndarray, kg_usd: np.ndarray) -> dict[str, np.ndarray]:
+    """What a GPU in use pays for what it draws and emits, at prices of a kW in a slot and of a kg in a month."""
+    limits = fleet.power
+    if limits is None or not (kw_usd.any() or kg_usd.any()):
+        return {}
+    of_a_kg = fleet.slot_hours * kg_usd[fleet.slot_month]
+    return {g: gpu_kw * (kw_usd + limits.kg_per_kwh[g] * of_a_kg) for g, gpu_kw in limits.gpu_kw.items()}
 
 
 def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> dict[str, np.ndarray]:

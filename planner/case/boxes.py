@@ -50,6 +50,24 @@ def boxes_by_model(
     return dict.fromkeys(needy, MOST_BOXES) or None
 
 
+def models_without_a_box(case: Case) -> list[str]:
+    """Models of a case that no single box of it holds in any of its quantizations."""
+    kinds = sorted({(offer.gpu, min(offer.gpus, case.limits.max_gpus_per_replica)) for offer in case.offers.values()})
+    schemes = list(case.quantizations.values())
+    sizes = [(case.gpus[gpu], n) for gpu, n in kinds]
+    return [
+        name for name, model in case.models.items() if not any(fits_one_box(model, gpu, n, schemes) for gpu, n in sizes)
+    ]
+
+
+def with_boxes(case: Case, models: Iterable[str], most: int) -> Case:
+    """The case where replicas of these models may span so many boxes."""
+    allowed = {**(case.limits.max_boxes_per_replica or {}), **dict.fromkeys(models, most)}
+    limits = case.limits.model_copy(update={"max_boxes_per_replica": allowed})
+    offers = {key: with_interconnect(offer) for key, offer in case.offers.items()}
+    return case.model_copy(update={"limits": limits, "offers": offers})
+
+
 def fits_one_box(model: Model, gpu: Gpu, gpus: int, schemes: Iterable[Quantization]) -> bool:
     """Whether so many GPUs hold its weights in some quantization that they can compute in."""
     able = (scheme for scheme in schemes if not scheme.lacked_by(gpu))

@@ -249,6 +249,10 @@ HOURS_KEPT_FRAC = 0.9
 
 class Limits(Strict):
     budget_usd_per_month: float | None = None
+    power_kw: float | None = None
+    """most that may be drawn at any time, GPUs in use at the most that they draw; None: any"""
+    co2_kg_per_month: float | None = None
+    """most CO2e of any month, counted in the same way; None: any"""
     max_gpus: dict[str, int]
     max_instances: dict[str, int]
     min_replicas: int

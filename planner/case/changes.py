@@ -103,12 +103,15 @@ def one_after_the_other(changes: list[Change]) -> Change:
     return change
 
 
-without_quotas: Change = with_limits(max_gpus={}, max_instances={}, budget_usd_per_month=None)
+without_quotas: Change = with_limits(
+    max_gpus={}, max_instances={}, budget_usd_per_month=None, power_kw=None, co2_kg_per_month=None
+)
 
 
 def has_quotas(case: Case) -> bool:
     limits = case.limits
-    return bool(limits.max_gpus or limits.max_instances or limits.budget_usd_per_month is not None)
+    amounts = (limits.budget_usd_per_month, limits.power_kw, limits.co2_kg_per_month)
+    return bool(limits.max_gpus or limits.max_instances or any(most is not None for most in amounts))
 
 
 def multiplied(multiple: float) -> Change:
@@ -126,9 +129,23 @@ def with_gpu_prices(factor: float) -> Change:
 
     def change(case: Case) -> Case:
         offers = {name: o.model_copy(update={"prices": _dearer(o.prices, factor)}) for name, o in case.offers.items()}
-        return case.model_copy(update={"offers": offers})
+        return _with_allowance_prices(case.model_copy(update={"offers": offers}), factor, of_apis=False)
 
     return change
+
+
+def _with_allowance_prices(case: Case, factor: float, of_apis: bool) -> Case:
+    """Rates of savings plans, or prices of provisioned units, so many times as high; what is held is paid as signed."""
+    if case.allowances is None:
+        return case
+
+    def scaled(a: Allowance) -> Allowance:
+        if a.rates is not None and not of_apis:
+            return a.model_copy(update={"rates": {key: factor * usd for key, usd in a.rates.items()}})
+        of_units = a.api is not None and of_apis and not a.held
+        return a.model_copy(update={"usd_per_h": factor * a.usd_per_h}) if of_units else a
+
+    return case.model_copy(update={"allowances": tuple(map(scaled, case.allowances))})
 
 
 def _dearer(prices: OfferPrices, factor: float) -> OfferPrices:
@@ -157,7 +174,7 @@ def with_api_prices(factor: float) -> Change:
         for name, api in case.apis.items():
             batch = None if api.batch is None else scaled(api.batch)
             apis[name] = scaled(api).model_copy(update={"batch": batch})
-        return case.model_copy(update={"apis": apis})
+        return _with_allowance_prices(case.model_copy(update={"apis": apis}), factor, of_apis=True)
 
     return change
 

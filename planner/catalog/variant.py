@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,10 @@ Parallelism = Literal["tensor", "expert", "data"]
 attention on every GPU, each for its own requests"""
 PARALLELISMS: tuple[Parallelism, ...] = ("tensor", "expert", "data")
 TENSOR: Parallelism = "tensor"
+
+
+IN_A_KEY = re.compile(r"(\d+)x(?:-(\d+)-boxes)?(?:-(expert|data))?(?:-(.+))?")
+"""GPUs of a replica, and how they share the model"""
 
 
 @dataclass(frozen=True, order=True)
@@ -68,3 +73,14 @@ class Variant:
         how += f"-{self.other_parallelism}" if self.other_parallelism else ""
         how += f"-{self.speculation}" if self.speculation else ""
         return f"{self.model}/{self.quantization}/{self.gpus_per_replica}x{how}/{place}"
+
+
+def of_key(key: str) -> tuple[Variant, str]:
+    """What `key_on` made a key of, but for the GPU, and the place."""
+    model, quantization, replica, place = key.split("/", 3)
+    found = IN_A_KEY.fullmatch(replica)
+    if found is None:
+        raise ValueError(f"{key} is no deployment")
+    gpus, boxes, sharing, speculation = found.groups()
+    way = next((way for way in PARALLELISMS if way == sharing), TENSOR)
+    return Variant(model, quantization, "", int(gpus), way, speculation or "", int(boxes or 1)), place

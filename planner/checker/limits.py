@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from planner.case.menu import held_instances
 from planner.case.vendors import vendor_held_usd, vendors_of_offer
 from planner.checker.checked import Checked
 from planner.checker.figures import MONTH_HOURS, REL
@@ -21,6 +22,7 @@ def limits_hold(checked: Checked) -> Iterator[str]:
     yield from _few_vendors_are_used(checked)
     yield from _vendors_serve_their_share(checked)
     yield from _budget_is_kept(checked)
+    yield from _power_and_carbon_are_kept(checked)
     yield from _vendors_are_paid_no_more_than_allowed(checked)
 
 
@@ -89,6 +91,42 @@ def _budget_is_kept(checked: Checked) -> Iterator[str]:
         usd = checked.account.money.month_usd(month)
         if usd > budget * (1 + REL):
             yield f"month {month + 1} costs ${usd:,.2f}, the budget is ${budget:,.2f}"
+
+
+def _power_and_carbon_are_kept(checked: Checked) -> Iterator[str]:
+    """Every GPU that a replica uses at the most that it draws, the others idle, each with its part of the box."""
+    limits, power, months = checked.case.limits, checked.case.power, checked.account.months
+    if power is None or (limits.power_kw is None and limits.co2_kg_per_month is None):
+        return
+    kg_by_month = [0.0] * months
+    for t, slot in enumerate(checked.plan.slots):
+        kw = 0.0
+        for key, offer in checked.case.offers.items():
+            lines = [line for line in checked.plan.fleet if line.offer == key]
+            boxes = sum(line.instances_by_slot[t] for line in lines) if lines else held_instances(checked.case, key)
+            if not boxes:
+                continue
+            if offer.gpu not in power.gpus:
+                yield f"{key} is used, and what a {offer.gpu} draws is not known"
+                return
+            gpu, site = power.gpus[offer.gpu], power.sites.get(f"{offer.provider} {offer.region}", power.elsewhere)
+            used = sum(
+                d.replicas_by_slot[t] * d.deployment.gpus_per_replica
+                for pool in checked.plan.pools
+                for d in pool.deployments
+                if d.deployment.offer == key
+            )
+            idle_w = (boxes * offer.gpus - used) * gpu.idle_w
+            watts = boxes * offer.gpus * gpu.host_w + idle_w + used * gpu.most_frac * gpu.tdp_w
+            kw += site.pue * watts / 1000
+            weight = checked.case.months[slot.month].weight if checked.case.months else 1.0
+            hours = slot.hours_per_month / weight
+            kg_by_month[slot.month] += hours * site.pue * watts / 1000 * site.grid_g_per_kwh / 1000
+        if limits.power_kw is not None and kw > limits.power_kw * (1 + REL):
+            yield f"slot {t}: up to {kw:,.3f} kW are drawn, {limits.power_kw:,.3f} allowed"
+    for month, kg in enumerate(kg_by_month):
+        if limits.co2_kg_per_month is not None and kg > limits.co2_kg_per_month * (1 + REL):
+            yield f"month {month + 1}: up to {kg:,.1f} kg CO2e are emitted, {limits.co2_kg_per_month:,.1f} allowed"
 
 
 def _vendors_are_paid_no_more_than_allowed(checked: Checked) -> Iterator[str]:

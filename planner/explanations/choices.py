@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.candidates.screen import REPLICA_SIZES
+from planner.candidates.candidate import SOME_LENGTHS
 from planner.case.case import Case
 from planner.case.changes import one_after_the_other, with_workload
+from planner.catalog.variant import of_key
 from planner.explanations.records import Choice, RunnerUp, extra_cost
 from planner.io.formatting import percent
 from planner.optimization.replan import Experiment
@@ -124,8 +125,7 @@ def _runner_up(plan: Plan, workload: str, found: FleetSolution) -> RunnerUp:
         return RunnerUp(served_by=None, feasible=False if found.outcome is Outcome.INFEASIBLE else None)
     extra = extra_cost(plan, found)
     path = next(p for p in found.best.paths if workload in p.workloads)
-    known = _names_of(plan.case)
-    hosted = [known[use.deployment] for use in path.uses if use.replicas.any()]
+    hosted = [_name_of(plan.case, use.deployment) for use in path.uses if use.replicas.any()]
     others = [name for name in path.workloads if name != workload]
     together = f", shared with {', '.join(others)}" if others else ""
     return RunnerUp(
@@ -138,13 +138,7 @@ def _runner_up(plan: Plan, workload: str, found: FleetSolution) -> RunnerUp:
     )
 
 
-def _names_of(case: Case) -> dict[str, str]:
-    """Every deployment that a case allows, by its key."""
-    return {
-        f"{model}/{scheme}/{n}x/{key}": f"{model} {scheme} on {n} x {offer.gpu} ({key})"
-        for model in case.models
-        for scheme in case.quantizations
-        for key, offer in case.offers.items()
-        for n in REPLICA_SIZES
-        if n <= offer.gpus
-    }
+def _name_of(case: Case, deployment: str) -> str:
+    """A deployment of a case by its key."""
+    variant, offer = of_key(deployment.removesuffix(SOME_LENGTHS))
+    return f"{replace(variant, gpu=case.offers[offer].gpu)} ({offer})"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.apis import is_too_small
+from planner.case.boxes import MOST_BOXES, models_without_a_box, most_boxes, with_boxes
 from planner.case.case import Case, LatencyTarget, Workload
 from planner.case.changes import (
     Change,
@@ -53,7 +54,7 @@ def every_limit(case: Case, unserved: Collection[str] = ()) -> list[Limit]:
 
     `unserved` are the workloads that nothing can serve.
     """
-    found = [*_money(case), *_quotas(case), *_kinds(case), *_purchases(case)]
+    found = [*_money(case), *_power(case), *_quotas(case), *_kinds(case), *_purchases(case)]
     for w in case.workloads:
         factors = FAR_FACTORS if w.name in unserved else FACTORS
         found += [
@@ -74,6 +75,26 @@ def _money(case: Case) -> Iterator[Limit]:
         label = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget_usd_per_month)"
         step = Experiment(label, with_limits(budget_usd_per_month=more))
         yield Budget(key="policy.budget_usd_per_month", one_more=step, usd_per_month=budget)
+
+
+def _power(case: Case) -> Iterator[Limit]:
+    """Power and carbon, in round figures up to ten times as much."""
+    for field, unit in (("power_kw", "kW"), ("co2_kg_per_month", "kg CO2e a month")):
+        now = getattr(case.limits, field)
+        if now is None:
+            continue
+        values = round_figures_above(now, FACTORS[-1])
+
+        def to(most: float, field: str = field, unit: str = unit, now: float = now) -> Experiment:
+            label = f"allow {most:g} {unit} instead of {now:g} (policy.{field})"
+            return Experiment(label, with_limits(**{field: most}))
+
+        def rung(k: int, to: Callable[[float], Experiment] = to, values: Sequence[float] = values) -> Experiment:
+            return to(values[k])
+
+        probes = tuple(max(k for k, most in enumerate(values) if most <= now * f * (1 + 1e-9)) for f in FACTORS)
+        more = float(f"{now * (1 + ONE_MORE_FRAC['objective']):.4g}")
+        yield SteppedLimit(key=f"policy.{field}", rung=rung, probes=probes, one_more=to(more))
 
 
 def _quotas(case: Case) -> Iterator[Limit]:
@@ -119,12 +140,23 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if larger:
         label = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
         yield _count("max_gpus_per_replica", label, limits.max_gpus_per_replica, larger, where="menu")
+    yield from _boxes(case)
     yield from _parallelism(case)
     yield from _speculation(case)
     at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
         label = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
         yield _count("max_deployments", label, limits.max_deployments, [limits.max_deployments + 1], where="menu")
+
+
+def _boxes(case: Case) -> Iterator[Limit]:
+    """More boxes for replicas of models that one does not hold."""
+    models = models_without_a_box(case)
+    now = min((most_boxes(case, model) for model in models), default=MOST_BOXES)
+    if now < MOST_BOXES:
+        label = f"let a replica span up to {MOST_BOXES} boxes instead of {now} (menu.max_boxes_per_replica)"
+        step = Experiment(label, partial(with_boxes, models=models, most=MOST_BOXES))
+        yield _permission("menu.max_boxes_per_replica", step, one_more=step)
 
 
 def _parallelism(case: Case) -> Iterator[Limit]:
@@ -136,7 +168,7 @@ def _parallelism(case: Case) -> Iterator[Limit]:
         able = (support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
         if way not in now and any(able):
             ways = tuple(w for w in PARALLELISMS if w in (*now, way))
-            measured = "" if way == TENSOR else "once you have measured it"
+            measured = "" if way == TENSOR else ", once you have measured it"
             label = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
             step = Experiment(label, with_limits(parallelism=ways))
             yield _permission(f"menu.parallelism.{way}", step, one_more=step)

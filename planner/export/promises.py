@@ -14,6 +14,8 @@ TTFT, TPOT, E2E = (
     "vllm:e2e_request_latency_seconds",
 )
 RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
+POD, FIRST_OF_GROUP = 'pod=~"{name}(-spot)?-[a-z0-9]+-[a-z0-9]+"', 'pod=~"{name}(-spot)?-[0-9]+"'
+"""select the pods of a Deployment and of its replicas on spot in Prometheus; of groups of pods, those that answer"""
 OVER = "[1h]"
 """promises are kept by the hour, as `verify` judges them"""
 
@@ -30,7 +32,15 @@ class Check:
 
 def checks(fleet: HostedFleet, replicas_of: str) -> list[Check]:
     """In the order of the deployments; `replicas_of` selects the replicas of one by its {name}."""
-    return [check for h in fleet.hosted for check in _checks(fleet, h, selector(fleet, replicas_of, h.name))]
+    return [
+        check
+        for h in fleet.hosted
+        for check in _checks(fleet, h, selector(fleet, _those_that_answer(h, replicas_of), h.name))
+    ]
+
+
+def _those_that_answer(h: Hosted, replicas_of: str) -> str:
+    return FIRST_OF_GROUP if h.boxes > 1 and replicas_of == POD else replicas_of
 
 
 def selector(fleet: HostedFleet, replicas_of: str, name: str) -> str:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.export.promises import Check
-
-POD = 'pod=~"{name}(-spot)?-[a-z0-9]+-[a-z0-9]+"'
-"""selects the pods of a Deployment and of its replicas on spot in Prometheus"""
+from planner.export.promises import POD, Check
 
 IN_JOB = 'job="{name}"'
 """the same where you name the job that scrapes them after the deployment"""

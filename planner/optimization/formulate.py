@@ -11,11 +11,13 @@ from planner.case.allowances import covers_of
 from planner.case.apis import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.case import Case
 from planner.case.menu import held_instances, sellable
+from planner.case.power import site_of
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import Slot, rates_rps, slots_before, window_of
 from planner.case.terms import is_long
 from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
+from problems.power import PowerLimits
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 from solvers.backends.clock import check
@@ -39,9 +41,27 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         max_gpu_types=case.limits.max_gpu_types,
         month_weight=np.array([m.weight for m in case.months]) if case.months else None,
         budget_usd_per_month=budget_left(case),
+        power=power_limits(case),
         team_usd_per_month=case.engineers_usd_per_month,
         vendors=vendor_rules(case, slots),
         allowances=covers_of(case, lambda api, w: [(g.key, api) for g in pools if g.workloads == (w.name,)]),
+    )
+
+
+def power_limits(case: Case) -> PowerLimits | None:
+    """What boxes draw and emit, where the policy limits that; offers whose power is not known are on no such menu."""
+    limits, power = case.limits, case.power
+    if power is None or (limits.power_kw is None and limits.co2_kg_per_month is None):
+        return None
+    offers = {key: offer for key, offer in case.offers.items() if offer.gpu in power.gpus}
+    sites = {key: site_of(power, offer) for key, offer in offers.items()}
+    gpus = {key: power.gpus[offer.gpu] for key, offer in offers.items()}
+    return PowerLimits(
+        box_kw={k: sites[k].pue * o.gpus * (gpus[k].host_w + gpus[k].idle_w) / 1e3 for k, o in offers.items()},
+        gpu_kw={k: sites[k].pue * (gpus[k].most_w - gpus[k].idle_w) / 1e3 for k in offers},
+        kg_per_kwh={k: sites[k].grid_g_per_kwh / 1e3 for k in offers},
+        most_kw=limits.power_kw,
+        most_kg_per_month=limits.co2_kg_per_month,
     )
 
 

@@ -21,7 +21,7 @@ from planner.case.case import Case
 from planner.case.changes import Change
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import slots_of
-from planner.optimization.formulate import budget_left, formulate
+from planner.optimization.formulate import budget_left, formulate, power_limits
 from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, why_stopped
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
@@ -210,9 +210,10 @@ def _recipes_by(case: Case) -> tuple[object, ...]:
     it too."""
     limits = case.limits
     replicas = (limits.min_replicas, limits.spread, limits.max_gpus_per_replica, limits.parallelism, limits.speculation)
-    allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden)
+    allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden, limits.max_boxes_per_replica)
     vendors = (limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
-    return (*replicas, limits.max_deployments, *allowed, *vendors, limits.vendor_cap_usd_per_month)
+    power = (limits.power_kw is None, limits.co2_kg_per_month is None)
+    return (*replicas, limits.max_deployments, *power, *allowed, *vendors, limits.vendor_cap_usd_per_month)
 
 
 def _within(fleet: FleetProblem, case: Case) -> FleetProblem:
@@ -224,4 +225,5 @@ def _within(fleet: FleetProblem, case: Case) -> FleetProblem:
         max_gpus=limits.max_gpus,
         max_gpu_types=limits.max_gpu_types,
         budget_usd_per_month=budget_left(case),
+        power=power_limits(case),
     )

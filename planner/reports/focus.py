@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
+from itertools import product
 
 import numpy as np
 
@@ -139,61 +140,65 @@ def _in_month(view: PlanAccount, per_hour: np.ndarray, month: int) -> float:
     return sum(s.hours_per_month * float(x) for s, x in zip(view.slots, per_hour, strict=True) if s.month == month)
 
 
+def _taken_usd(view: PlanAccount, name: str, item: str, month: int) -> float:
+    """What is paid for the part of an allowance that an item takes in a month."""
+    cover = next(each for each in view.money.cover.all.each if each.key == name)
+    quantity = _in_month(view, view.money.cover.parts[name, item], month)
+    return quantity * cover.takes[item] * allowance_of(view.plan, name).usd_per_h / cover.covers
+
+
+def _under(view: PlanAccount, name: str, usd: float) -> Cells:
+    """What is used of an allowance, which is billed where it is signed."""
+    held = next(record.held for record in view.money.cover.records or () if record.name == name)
+    used = {"BilledCost": "0", "CommitmentDiscountQuantity": _number(usd), "CommitmentDiscountStatus": "Used"}
+    return _of_allowance(allowance_of(view.plan, name), held) | used
+
+
 def _allowances(view: PlanAccount, month: int) -> Iterator[Cells]:
     """What is signed is billed in one row; it is effective in those of what it covers, and in that of what is lost."""
-    cover = view.money.cover
-    for record in cover.records or ():
-        a = allowance_of(view.plan, record.name)
-        takes = next(each for each in cover.all.each if each.key == record.name)
+    for record in view.money.cover.records or ():
+        a, name = allowance_of(view.plan, record.name), record.name
         provider = view.case.apis[a.api].provider if a.api else view.case.offers[next(iter(a.rates or {}))].provider
+        words = "Savings Plan" if a.api is None else "Provisioned Throughput"
         base = _sold_by(PROVIDERS.get(provider, provider)) | _of_allowance(a, record.held)
-        usd = a.usd_per_h / takes.covers
-        used = 0.0
-        for (name, item), part in cover.parts.items():
-            quantity = _in_month(view, part, month)
-            if name == record.name and quantity > 10**-DIGITS:
-                taken = quantity * takes.takes[item] * usd
-                used += taken
-                listed = quantity * cover.all.usd_of[item]
-                cells = _usage(f"{item} under {name}", quantity, "Hours" if a.api is None else "USD", taken, listed)
-                cells |= {
-                    "BilledCost": "0",
-                    "CommitmentDiscountQuantity": _number(taken),
-                    "PricingCategory": "Committed",
-                }
-                where = _of_instances(view.case.offers[item]) if a.api is None else {}
-                yield base | cells | where | {"CommitmentDiscountStatus": "Used", "SkuPriceId": f"{item}:{name}"}
+        base |= {
+            "ServiceCategory": "Compute" if a.api is None else "AI and Machine Learning",
+            "ServiceName": words,
+            "ServiceSubcategory": "Virtual Machines" if a.api is None else "Generative AI",
+            "SkuId": name,
+            "SkuMeter": words,
+            "SkuPriceId": name,
+        }
+        items = [item for of, item in view.money.cover.parts if of == name]
+        taken = {item: _taken_usd(view, name, item, month) for item in items}
+        for item in items if a.api is None else ():
+            hours = _in_month(view, view.money.cover.parts[name, item], month)
+            if hours > 10**-DIGITS:
+                cells = _instances(view.plan, item, "savings-plan", hours, taken[item] / hours, True)
+                yield cells | _under(view, name, taken[item])
         paid = HOURS_PER_MONTH * record.units * a.usd_per_h
-        hours = HOURS_PER_MONTH * record.units
-        yield base | _priced(hours, "USD" if a.api is None else "Unit Hours", paid) | {
+        unit = "USD" if a.api is None else "Unit Hours"
+        yield base | _priced(HOURS_PER_MONTH * record.units, unit, paid) | {
             "BilledCost": _number(paid),
             "EffectiveCost": "0",
             "ChargeCategory": "Purchase",
-            "ChargeDescription": f"{record.units:g} of {record.name}",
+            "ChargeDescription": f"{record.units:g} of {name}",
             "ChargeFrequency": "Recurring",
             "CommitmentDiscountQuantity": _number(paid),
         }  # fmt: skip
-        if paid - used > 10**-DIGITS:
-            lost = _usage(f"unused of {record.name}", 1.0, "Months", paid - used, paid - used)
-            lost |= {"BilledCost": "0", "ConsumedQuantity": "", "ConsumedUnit": "", "PricingCategory": "Committed"}
-            lost |= {"CommitmentDiscountQuantity": _number(paid - used)}
-            yield base | lost | {"CommitmentDiscountStatus": "Unused"}
+        if (lost := paid - sum(taken.values())) > 10**-DIGITS:
+            cells = _usage(f"unused of {name}", 1.0, "Months", lost, lost) | {"BilledCost": "0", "ConsumedQuantity": ""}
+            cells |= {"ConsumedUnit": "", "PricingCategory": "Committed", "CommitmentDiscountStatus": "Unused"}
+            yield base | cells | {"CommitmentDiscountQuantity": _number(lost)}
 
 
 def _of_allowance(a: Allowance, held: bool) -> Cells:
-    kind = "Savings Plan" if a.api is None else "Provisioned Throughput"
     return {
         "CommitmentDiscountCategory": "Spend" if a.api is None else "Usage",
         "CommitmentDiscountId": f"{HELD if held else 'planned'}:{a.name}",
         "CommitmentDiscountName": a.name,
-        "CommitmentDiscountType": kind,
+        "CommitmentDiscountType": "Savings Plan" if a.api is None else "Provisioned Throughput",
         "CommitmentDiscountUnit": "USD",
-        "ServiceCategory": "Compute" if a.api is None else "AI and Machine Learning",
-        "ServiceName": kind,
-        "ServiceSubcategory": "Virtual Machines" if a.api is None else "Generative AI",
-        "SkuId": a.name,
-        "SkuMeter": kind,
-        "SkuPriceId": a.name,
     }
 
 
@@ -297,15 +302,18 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
             sums[kind][0] += requests * tokens
             sums[kind][1] += requests * price
     bill = sum(amount for _, amount in sums.values())
-    covered = sum(_in_month(view, part, month) for _, part in _covered(view, s.w.name))
-    share = 1 - covered / bill if bill else 1.0
-    for kind, (count, amount) in sums.items():
-        count, amount = share * count, share * amount
-        if count <= 10**-DIGITS:
+    covered = [(name, _in_month(view, part, month)) for name, part in _covered(view, s.w.name)]
+    ways = [("", 1 - sum(usd for _, usd in covered) / bill if bill else 1.0)]
+    ways += [(name, usd / bill) for name, usd in covered if bill]
+    for (kind, (count, amount)), (name, share) in product(sums.items(), ways):
+        if share * count <= 10**-DIGITS:
             continue
-        cells = _usage(f"{s.w.name}: {s.decided.api} {kind}", count / 1e6, "1M Tokens", amount, amount)
+        paid = share * amount if not name else _taken_usd(view, name, s.w.name, month) * amount / bill
+        words = f"{s.w.name}: {s.decided.api} {kind}"
+        cells = _usage(words, share * count / 1e6, "1M Tokens", paid, share * amount)
+        under = _under(view, name, paid) | {"PricingCategory": "Committed"} if name else {}
         yield cells | _sold_by(api.provider) | {
-            "ConsumedQuantity": _number(count),
+            "ConsumedQuantity": _number(share * count),
             "ConsumedUnit": "Tokens",
             "ResourceId": api.model,
             "ResourceName": api.model,
@@ -318,7 +326,7 @@ def _tokens(view: PlanAccount, s: Served, month: int) -> Iterator[Cells]:
             "SkuPriceDetails": json.dumps({"x_ModelId": api.model, "x_TokenType": kind}),
             "SkuPriceId": f"{api.model}.{kind}",
             "Tags": json.dumps({"plan": view.plan.name, "workload": s.w.name}, ensure_ascii=False),
-        }  # fmt: skip
+        } | under  # fmt: skip
 
 
 def _usage(words: str, quantity: float, unit: str, usd: float, contracted_usd: float) -> Cells:

@@ -513,6 +513,9 @@ def rejection(r: RejectionRecord) -> tuple[str, str]:
     return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 
 
+AMOUNTS = ("power_kw", "co2_kg_per_month")
+
+
 def limits_reached(plan: Plan) -> Iterator[str]:
     """Each limit once, with what it limits and for how long."""
     grouped: dict[tuple[str, float], list[Binding]] = {}
@@ -521,6 +524,9 @@ def limits_reached(plan: Plan) -> Iterator[str]:
     for (limit, value), of in grouped.items():
         if limit == "budget_usd_per_month":
             yield f"the budget of {usd(value)} a month"
+            continue
+        if limit in AMOUNTS:
+            yield f"{limit} {value:,.4g} ({of[0].hours_per_month:,.0f} h a month)"
             continue
         names = [b.name for b in of[:NAMES_SHOWN] if b.name]
         more = f" and {len(of) - len(names)} more" if len(of) > NAMES_SHOWN else ""

@@ -1,8 +1,9 @@
 """What savings plans on the bill cover, counted as held in the next quarter.
 
-A savings plan commits dollars, not instances, and plans know instances only. So what it covered, at the rate that the
-bill shows, counts as so many whole instances that are there already: nothing is reserved on top of them. Its whole
-cost, used or not, is paid in any case.
+A savings plan commits dollars, not instances. Nobody says here which instances will take it up, so what it covered, at
+the rate that the bill shows, counts as so many whole instances that are there already: nothing is reserved on top of
+them. Its whole cost, used or not, is paid in any case. Where the demand file of the next quarter says what is held of
+savings plans, that counts instead, as dollars.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ def with_savings_plans(held: HeldNext, bill: Bill | None, case: Case) -> HeldNex
     """What is held, with what savings plans of the bill cover beyond it; a bill knows better than the last review."""
     if bill is None:
         return held
+    if any(a.held and a.rates for a in case.allowances or ()):
+        return replace(held, holdings=tuple(h for h in held.holdings if h.purchase != SAVINGS_PLAN))
     others = tuple(h for h in held.holdings if h.purchase != SAVINGS_PLAN)
     held = replace(held, holdings=others)
     by_plans, by_others = _covered(bill, by_spend=True), _covered(bill, by_spend=False)

@@ -36,6 +36,8 @@ def without_dominated_offers(fleet: FleetProblem) -> FleetProblem:
                 return False
             if not fleet.vendors.no_more(a, b) or not covered_no_worse(fleet, a, b):
                 return False
+            if not draws_no_more(fleet, a, b):
+                return False
             pairs = [(pool, d, twins.get((pool.key, a, *_likeness(d)))) for pool, d in on[b]]
             box = fleet.offers[a].box
             return all(t is not None and _replaces(pool, t, d, box) and _merges(pool, t) for pool, d, t in pairs)
@@ -67,6 +69,11 @@ def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
     ways += [(a.spot_usd_per_h, b.spot_usd_per_h)] if spot_matters else []
     ways += [(a.reserved_usd_per_h.get(term), usd) for term, usd in b.reserved_usd_per_h.items()]
     return no_way_costs_more(ways, a.box, b.box)
+
+
+def draws_no_more(fleet: FleetProblem, a: str, b: str) -> bool:
+    """Whether what is bought of b draws and emits no more if it is bought of a, where that is limited."""
+    return fleet.power is None or fleet.power.no_more(a, fleet.offers[a].box, b, fleet.offers[b].box)
 
 
 def covered_no_worse(fleet: FleetProblem, a: str, b: str) -> bool:

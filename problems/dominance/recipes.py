@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.dominance.offers import covered_no_worse, no_way_costs_more, runs_more_at_least
+from problems.dominance.offers import covered_no_worse, draws_no_more, no_way_costs_more, runs_more_at_least
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 
@@ -98,6 +98,8 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
     if a.max_instances is not None or a.gpu in fleet.max_gpus or b.box % a.box or a.start_h > b.start_h or b.on_hand:
         return False
     if runs_more_at_least(a, b) or (fleet.max_gpu_types is not None and a.gpu != b.gpu):
+        return False
+    if not draws_no_more(fleet, first, second):
         return False
     if first in fleet.most_of_a_box or not fleet.vendors.no_more(first, second):
         return False

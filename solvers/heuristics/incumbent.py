@@ -12,6 +12,7 @@ from problems.allowance import Usage
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.packing import boxes_apart, with_gaps
+from problems.power import KEPT_FRAC
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes.deferral import cheapest_counts
@@ -242,10 +243,33 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
         return False
     if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not shares_are_kept(fleet, plan.paths):
         return False
-    if not caps_are_kept(fleet, plan.paths, plan.purchases):
+    if not caps_are_kept(fleet, plan.paths, plan.purchases) or not _power_is_kept(fleet, plan):
         return False
     budget = fleet.budget_usd_per_month
     return budget is None or cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max() <= budget * (1 + 1e-9)
+
+
+def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
+    """Whether what is there, and the GPUs in use at their most, draw and emit no more than may be."""
+    limits = fleet.power
+    if limits is None:
+        return True
+    kw, kg_per_h = np.zeros(len(fleet.slot_hours)), np.zeros(len(fleet.slot_hours))
+    for g, offer in fleet.offers.items():
+        bought = plan.purchases.get(g)
+        boxes = np.full(len(fleet.slot_hours), float(offer.on_hand))
+        if bought is not None:
+            boxes = boxes + sum(bought.reserved.values()) + bought.on_demand + bought.spot
+        if boxes.any():
+            gpus = np.zeros(len(fleet.slot_hours))
+            for path in plan.paths:
+                np.add.at(gpus, path.slot, path.gpus_on(g))
+            own = limits.kw(g, boxes, gpus)
+            kw, kg_per_h = kw + own, kg_per_h + own * limits.kg_per_kwh[g]
+    if limits.most_kw is not None and kw.max() > limits.most_kw * (1 + KEPT_FRAC):
+        return False
+    kg = np.bincount(fleet.slot_month, kg_per_h * fleet.slot_hours, fleet.months) / fleet.weight_of_month
+    return limits.most_kg_per_month is None or bool(kg.max() <= limits.most_kg_per_month * (1 + KEPT_FRAC))
 
 
 def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import copy
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import planner
 from planner.case.allowances import tokens_per_usd
+from planner.case.changes import with_api_prices, with_gpu_prices
 from planner.checker import check_plan
+from planner.checker.policy import check_policy
+from planner.checker.policy.schema import policy_from_text
 from planner.levers import LEVERS
 from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
+from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
-from planner.reports.focus import focus_rows_of
+from planner.reports.focus import focus_csv, focus_rows_of
 from planner.reports.phrases import fleet_notes
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.plan import allowances
+from planner.review.bills.bill import BillSpec, read_bill
+from planner.review.bills.reconciliation import reconcile
 from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import rehashed
 
@@ -215,3 +222,73 @@ def test_a_budget_in_rows_of_a_bill_adds_up(text: str) -> None:
     assert sum(float(row["BilledCost"]) for row in bought) == pytest.approx(signed.usd_per_month, rel=1e-6)
     unused = sum(float(r["EffectiveCost"]) for r in rows if r.get("CommitmentDiscountStatus") == "Unused")
     assert unused == pytest.approx((1 - signed.used_frac) * signed.usd_per_month, abs=1e-3)
+
+
+@pytest.mark.parametrize("text", [DOLLARS, DOLLARS.replace("discount: 40%", "discount: 40%, held: $6/h"), UNITS])
+def test_a_bill_with_it_reconciles_to_the_cent(text: str, tmp_path: Path) -> None:
+    """A bill of what was planned: paid is planned, line by line, and its commitments are used as the plan says."""
+    plan = planned(text)
+    (tmp_path / "bill.csv").write_text(focus_csv(plan, date(2027, 1, 1)), encoding="utf-8")
+    period = datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 4, 1, tzinfo=UTC)
+    spec = BillSpec(focus=("bill.csv",))
+    hours = 3 * 730
+    read = read_bill([tmp_path / "bill.csv"], spec, plan.case.offers, plan.case.apis, period)
+    bill = reconcile(read, plan, "team", hours, ())
+    besides = plan.costs.engineers_usd_per_month
+    assert bill.paid_usd == pytest.approx(3 * (plan.total_usd_per_month - besides), abs=0.01)
+    months = bill.hours / HOURS
+    for line in bill.instances:
+        assert line.planned_usd * 3 / months == pytest.approx(line.paid_usd, abs=0.02)
+        assert line.planned_hours * 3 / months == pytest.approx(line.paid_hours, rel=1e-6)
+    (signed,), (used,) = plan.allowances or (), bill.commitments
+    assert used.utilization_frac == pytest.approx(signed.used_frac, abs=1e-6)
+    assert used.used_usd + used.unused_usd == pytest.approx(3 * signed.usd_per_month, abs=0.01)
+    assert used.by_spend == (text != UNITS)
+    if text != UNITS:  # of hours, where the plan says it of dollars: one kind of instance, so that is the same
+        assert used.coverage_frac == pytest.approx(signed.covered_frac, abs=1e-6)
+
+
+def test_a_provider_grants_a_discount_on_its_list_prices() -> None:
+    """On every way to buy; a price of one's own stands."""
+    text = DOLLARS.replace("prices: {aws/g6e.xlarge: {on_demand: $2/h}}\n", "")
+    text = text.replace("[on-demand]", "[on-demand, spot]")
+    listed = planner.case_from_text(text)
+    granted = planner.case_from_text(text + "discounts: {aws: 10%}\n")
+    for key, offer in granted.offers.items():
+        for way, price in offer.prices.by_way().items():
+            before = listed.offers[key].prices.by_way()[way]
+            for name in ("usd_per_h", "p50_usd_per_h"):
+                if hasattr(price, name):
+                    assert getattr(price, name) == pytest.approx(0.9 * getattr(before, name))
+    own = planner.case_from_text(DOLLARS + "discounts: {aws: 10%}\n")
+    stands = own.offers["aws/g6e.xlarge@us-east-1"].prices.on_demand
+    assert stands is not None
+    assert stands.usd_per_h == 2
+    (a,), (b,) = listed.allowances or (), granted.allowances or ()
+    assert all(b.rates[key] == pytest.approx(0.9 * rate) for key, rate in (a.rates or {}).items() if b.rates)
+
+
+def test_prices_scale_with_their_allowances() -> None:
+    case = planner.case_from_text(DOLLARS)
+    (before,), (after,) = case.allowances or (), with_gpu_prices(0.5)(case).allowances or ()
+    assert after.rates == {key: 0.5 * rate for key, rate in (before.rates or {}).items()}
+    units = planner.case_from_text(UNITS)
+    (more,) = with_api_prices(2.0)(units).allowances or ()
+    assert more.usd_per_h == pytest.approx(0.6)
+
+
+def test_a_diff_names_what_is_signed() -> None:
+    before, after = planned(DOLLARS), planned(DOLLARS.replace("discount: 40%", "discount: 50%"))
+    found = {(change.of, change.key): (change.before, change.after) for change in diff_plans(before, after).inputs}
+    (a,), (b,) = before.allowances or (), after.allowances or ()
+    assert found["signed", "compute-1y, units"] == (a.units, b.units)
+    assert found["allowances", "compute-1y, aws/g6e.xlarge@us-east-1, $/h"] == (pytest.approx(1.2), pytest.approx(1.0))
+
+
+def test_a_policy_counts_what_is_owed() -> None:
+    plan = planned(DOLLARS)
+    (signed,) = plan.allowances or ()
+    check = check_policy(plan, policy_from_text("max_commitment_usd: 1000"), None, date(2026, 11, 19))
+    rule = next(rule for rule in check.rules if rule.rule == "max_commitment_usd")
+    assert not rule.passed
+    assert rule.value == pytest.approx(signed.beyond_horizon_usd)

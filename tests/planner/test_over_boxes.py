@@ -18,7 +18,8 @@ from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.replica import machine_for
 from planner.case.boxes import known_links, most_boxes
 from planner.catalog.entries import Offer, shipped_catalog
-from planner.catalog.variant import Variant
+from planner.catalog.variant import PARALLELISMS, Parallelism, Variant, of_key
+from planner.explanations.limits import every_limit
 from planner.export.export import export_plan
 from planner.export.hosted import Settings
 from planner.export.packing import Wanted, packed, skews
@@ -31,7 +32,7 @@ from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
 from tests.support.shared_plans import fleet_plan
-from tests.support.tampering import rehashed
+from tests.support.tampering import passes_unlisted, rehashed
 
 DEMAND = """
 workloads:
@@ -106,8 +107,18 @@ def test_several_boxes_of_one_kind_against_one_of_another() -> None:
 
 
 def test_one_is_the_most_where_the_file_says_so() -> None:
-    with pytest.raises(planner.Infeasible):
+    with pytest.raises(planner.Infeasible, match=r"up to 4 boxes instead of 1 \(menu\.max_boxes_per_replica\)"):
         planned(demand(*K3, "max_boxes_per_replica: 1"))
+
+
+def test_more_boxes_are_offered_only_where_one_does_not_do() -> None:
+    few = planner.case_from_text(demand("kimi-k3", "b200", "mxfp4", "max_boxes_per_replica: 2"))
+    (limit,) = [x for x in every_limit(few) if "boxes" in x.key]
+    more = limit.one_more.change(few)
+    assert more.limits.max_boxes_per_replica == {"kimi-k3": 4} and few.limits.max_boxes_per_replica == {"kimi-k3": 2}
+    for gpu in ("b200", "b300"):
+        case = planner.case_from_text(demand("kimi-k3", gpu, "mxfp4"))
+        assert not [x for x in every_limit(case) if "boxes" in x.key]
 
 
 OWN = """
@@ -287,6 +298,11 @@ def test_the_plan_itself_is_not() -> None:
     assert broken(lambda data: None) == []
 
 
+@pytest.mark.slow
+def test_no_leaf_changes_unnoticed() -> None:
+    assert passes_unlisted(kimi().as_json(), 1) == set()
+
+
 # -- in use ------------------------------------------------------------------------------------------------------------
 
 
@@ -301,6 +317,22 @@ def test_the_command_joins_its_boxes() -> None:
     assert (given["--tensor-parallel-size"], given["--pipeline-parallel-size"], given["--nnodes"]) == ("8", "2", "2")
     assert given["--node-rank"] == "0" and command.replicas_per_instance == 0
     assert any("--headless" in note and "efa" in note for note in command.notes)
+
+
+def test_the_runner_up_is_named() -> None:
+    """Without two boxes, three: deployments are known by their keys, whatever their replicas are."""
+    found = planner.explain(kimi())
+    (choice,) = found.choices
+    assert choice.runner_up is not None and "3 boxes of 8 x b200" in (choice.runner_up.served_by or "")
+
+
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
+@pytest.mark.parametrize("speculation", ["", "eagle3:3", "draft:llama-3.1-8b:4"])
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_keys_are_read_as_they_are_made(parallelism: Parallelism, speculation: str, boxes: int) -> None:
+    variant = Variant("kimi-k3", "mxfp4", "", 16, parallelism, speculation, boxes)
+    place = "aws/p6-b200.48xlarge@us-east-1"
+    assert of_key(variant.key_on(place)) == (variant, place)
 
 
 def test_groups_are_exported_to_kubernetes() -> None:
@@ -318,6 +350,7 @@ def test_groups_are_exported_to_kubernetes() -> None:
     assert service["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
     assert [against_restricted(pod) for pod in pods_of(files)] == [[], []]
     assert "LeaderWorkerSet" in files["README.md"] and "efa" in files["README.md"]
+    assert 'pod=~"agents(-spot)?-[0-9]+"' in files["README.md"]
 
 
 @pytest.mark.parametrize("target", ["keda", "karpenter", "kserve", "ray"])

@@ -27,15 +27,18 @@ from problems.allowance_rows import (
 from problems.beyond_commitments import Beyond
 from problems.fleet import (
     FAMILIES,
+    carbon_is_kept,
     deferred_work_takes_whole_lots,
     gpus_in_use_are_bought,
     master,
+    power_is_kept,
     replicas_fit_into_boxes,
     the_budget_is_kept,
 )
 from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Row
+from problems.power import PowerLimits
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.vendors import Vendors
 from problems.rounding_up import BOTH, Rounded
@@ -127,6 +130,15 @@ ALLOWANCES = (
 )
 
 
+POWER = PowerLimits(
+    box_kw={"quad": 2.0, "solo": 0.5, "duo": 1.0},
+    gpu_kw={"quad": 0.5, "solo": 0.6, "duo": 0.3},
+    kg_per_kwh={"quad": 0.4, "solo": 0.4, "duo": 0.1},
+    most_kw=9.0,
+    most_kg_per_month=1500.0,
+)
+
+
 def small_fleet(family: Family | None = None) -> FleetProblem:
     """With rows about whole boxes; or with boxes in parts, with gaps, or without an API for work that may wait, for the
     one family that is about those.
@@ -150,6 +162,12 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
         no_more_is_covered_than_used,
     ):
         return replace(small_case(), allowances=ALLOWANCES).fleet
+    if family in (power_is_kept, carbon_is_kept):
+        case = small_case()
+        spare = case.with_offer("spare", Offer("spare", "a100", 2, on_demand_usd_per_h=9.0, on_hand=1))
+        known = {"spare": 0.8}, {"spare": 0.3}, {"spare": 0.1}
+        box_kw, gpu_kw, kg = (a | b for a, b in zip((POWER.box_kw, POWER.gpu_kw, POWER.kg_per_kwh), known, strict=True))
+        return replace(spare, power=replace(POWER, box_kw=box_kw, gpu_kw=gpu_kw, kg_per_kwh=kg)).fleet
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}

@@ -9,6 +9,7 @@ import numpy as np
 from problems.allowance import Allowance
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
+from problems.power import PowerLimits
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendors
@@ -27,6 +28,7 @@ class Case:
     max_gpus: dict[str, int] = field(default_factory=dict)
     max_gpu_types: int | None = None
     budget_usd_per_month: float | None = None
+    power: PowerLimits | None = None
     team_usd_per_month: float = 0.0
     vendors: Vendors = NO_VENDORS
     allowances: tuple[Allowance, ...] = ()
@@ -47,6 +49,7 @@ class Case:
             max_gpus=self.max_gpus,
             max_gpu_types=self.max_gpu_types,
             budget_usd_per_month=self.budget_usd_per_month,
+            power=self.power,
             team_usd_per_month=self.team_usd_per_month,
             vendors=self.vendors,
             allowances=self.allowances,
@@ -57,7 +60,7 @@ class Case:
 
     def without_limits(self) -> Case:
         offers = {k: replace(offer, max_instances=None) for k, offer in self.offers.items()}
-        return replace(self, offers=offers, max_gpus={}, max_gpu_types=None, budget_usd_per_month=None)
+        return replace(self, offers=offers, max_gpus={}, max_gpu_types=None, budget_usd_per_month=None, power=None)
 
 
 def random_case(seed: int, *, limits: bool = True, max_utilization: float = 3.0) -> Case:

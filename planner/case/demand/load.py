@@ -15,11 +15,11 @@ from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
-from planner.case.demand.load_power import power_of
+from planner.case.demand.load_power import of_known_power, power_of
 from planner.case.demand.load_speculation import drafters
 from planner.case.demand.load_workloads import Surroundings, WorkloadReader
 from planner.case.demand.notes import Notes
-from planner.case.demand.overrides import offers_called, own_catalog, repriced
+from planner.case.demand.overrides import discounted, offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.kv_tiers import USABLE_HOST_FRAC, with_host_memory
@@ -122,6 +122,7 @@ class _Loader:
         quantizations = self._quantizations(spec, catalog)
         purchase = spec.menu.purchase or DEFAULT_PURCHASE
         offers = self._offers(spec, catalog, gpus)
+        offers = of_known_power(spec, catalog.gpus, offers, self.notes)
         self._upfront_prices(purchase, offers)
         apis = self._apis(spec, catalog)
         baseline = spec.baseline
@@ -282,6 +283,7 @@ class _Loader:
             and (providers is None or offer.provider in providers)
             and offer.region in (regions or (HOME_REGIONS.get(offer.provider, offer.region),))
         }
+        self._discounts(spec, chosen)
         matched_prices = {name: offers_called(name, chosen) for name in spec.prices}
         for name, keys in matched_prices.items():
             if not keys:
@@ -296,6 +298,19 @@ class _Loader:
         if not chosen and not self.notes.mistakes:
             self.notes.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
+
+    def _discounts(self, spec: DemandFile, offers: dict[str, Offer]) -> None:
+        """List prices less what their providers grant."""
+        known = sorted({offer.provider for offer in offers.values()})
+        for provider, frac in spec.discounts.items():
+            if provider not in known:
+                message = f"no instance on the menu is of the provider {shown(provider, 60)}"
+                self.notes.complain(("discounts", provider), message, did_you_mean(provider, known))
+            elif frac == 1:
+                self.notes.complain(("discounts", provider), "leaves nothing to pay", "Write a share below 100%")
+        for key, offer in offers.items():
+            if 0 < (frac := spec.discounts.get(offer.provider, 0.0)) < 1:
+                offers[key] = discounted(offer, frac, self.document.file)
 
     def _available(self, spec: DemandFile, offers: dict[str, Offer]) -> dict[str, Offer]:
         """Offers with how many of them can be had, where the file says so."""

@@ -73,6 +73,8 @@ def limits_of(
         notes.assume("policy.smaller_apis", "forbidden", f"{kept_out}; 'policy: {{smaller_apis: allowed}}' lets it in")
     return Limits(
         budget_usd_per_month=policy.budget_usd_per_month,
+        power_kw=policy.power_kw,
+        co2_kg_per_month=policy.co2_kg_per_month,
         max_gpus=max_gpus,
         max_instances=max_instances,
         min_replicas=min_replicas,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from planner.case.demand.notes import Notes
+from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile
 from planner.case.power import CasePower, known_gpu_power, known_sites, own_site, place_of, unknown_site
 from planner.catalog.entries import Gpu, Offer
+from planner.catalog.power import tdp_w_of
 from planner.io.errors import did_you_mean, shown
 
 
@@ -24,3 +26,28 @@ def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Off
         for place in named.get(name, ()):
             sites[place] = own_site(sites.get(place, elsewhere), given.pue, given.grid_g_per_kwh)
     return CasePower(gpus=known_gpu_power(gpus), sites=dict(sorted(sites.items())), elsewhere=elsewhere)
+
+
+def of_known_power(
+    spec: DemandFile, gpus: Mapping[str, Gpu], offers: dict[str, Offer], notes: Notes
+) -> dict[str, Offer]:
+    """The menu without what nobody knows the power of, where the policy limits power or carbon."""
+    limits = [key for key in ("power_kw", "co2_kg_per_month") if getattr(spec.policy, key) is not None]
+    if not limits:
+        return offers
+    where = ("policy", limits[0])
+    if (spec.horizon or 1) > 1 or spec.listed_scenarios:
+        message = "holds in a plan of one quarter only"
+        notes.complain(where, message, "Remove 'horizon' and 'scenarios', or plan each quarter by itself")
+    unknown = sorted({o.gpu for o in offers.values() if o.gpu in gpus and tdp_w_of(o.gpu, gpus[o.gpu]) is None})
+    if not unknown:
+        return offers
+    left = {key: offer for key, offer in offers.items() if offer.gpu not in unknown}
+    named = [h.offer for h in spec.have if any(key not in left for key in offers_called(h.offer, offers))]
+    if not left or named:
+        what = f"{named[0]}, which you have, cannot be counted" if named else "nothing on the menu can be counted"
+        remedy = f"Give the thermal design power: catalog: {{gpus: {{{unknown[0]}: {{tdp_w: ...}}}}}}"
+        notes.complain(where, f"{what}: the power of the {unknown[0]} is not known", remedy)
+        return offers
+    notes.assume("menu.gpus", f"without {', '.join(unknown)}", "nobody published what they draw, and policy limits it")
+    return left

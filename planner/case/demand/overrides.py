@@ -134,6 +134,18 @@ def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
     return offer.model_copy(update={"prices": OfferPrices(**(dict(offer.prices) | changed))})
 
 
+def discounted(offer: Offer, frac: float, file: str) -> Offer:
+    """An offer with every price of it lower by a share: what a provider grants a customer on its list prices."""
+    amounts = ("usd_per_h", "p50_usd_per_h", "p95_usd_per_h", "upfront_usd")
+    prices = {}
+    for name, price in dict(offer.prices).items():
+        if price is not None:
+            lower = {key: (1 - frac) * getattr(price, key) for key in amounts if key in type(price).model_fields}
+            source = f"{price.source}; less {100 * frac:g}% granted in {Path(file).name}"
+            prices[name] = price.model_copy(update={**lower, "source": source})
+    return offer.model_copy(update={"prices": offer.prices.model_copy(update=prices)})
+
+
 def _spot_below(spot: SpotPrice, on_demand_usd_per_h: float) -> SpotPrice:
     """Nobody pays more for spot than on demand."""
     p50, p95 = (min(p, on_demand_usd_per_h) for p in (spot.p50_usd_per_h, spot.p95_usd_per_h))

@@ -411,6 +411,10 @@ class PolicySpec(Strict):
     """The most instances of an offer at any time."""
     max_gpu_types: PositiveWhole | None = Field(default=None, examples=[2])
     """The most kinds of GPU that the team is ready to operate."""
+    power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[120])
+    """The most that the site may draw at any time, with every GPU that a replica uses at the most that it can draw."""
+    co2_kg_per_month: float | None = Field(default=None, gt=0, le=1e9, examples=[20000])
+    """The most CO2e of any month, counted in the same way."""
     max_liability: Usd | None = Field(default=None, examples=["$200k"])
     """The most that may be owed after the horizon in commitments of more than a year; without it, none is bought."""
     risk: RiskMeasure = Field(default="expected", examples=["worst-case"])
@@ -474,6 +478,9 @@ class DemandFile(Strict):
     )
     menu: MenuSpec = MenuSpec()
     prices: dict[str, DatedPriceSpec] = {}
+    discounts: dict[str, Fraction] = Field(default={}, examples=[{"aws": "9%"}])
+    """What a provider grants you on its list prices of instances, in every way of buying. Your own `prices` stand as
+    they are; their changes in percent are of the lower price."""
     savings_plans: tuple[SavingsPlanSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
     """Commitments in dollars an hour over several instances, at your rates: AWS and Azure savings plans, GCP flexible
     commitments. How much to sign of each is part of the plan."""

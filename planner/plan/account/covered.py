@@ -82,10 +82,15 @@ class Covered:
 
     def _share_of_cost(self, name: str, item: str) -> float:
         """USD an hour; none of what is held, which is paid in any case."""
+        a = next(a for a in self.account.case.allowances or () if a.name == name)
+        return 0.0 if a.held else self.paid_usd_per_month(name, item) / HOURS_PER_MONTH
+
+    def paid_usd_per_month(self, name: str, item: str) -> float:
+        """What is paid for an allowance, used or not, as a share of what it covers; held ones too."""
         taken = {of: self._taken(name, of) for of_name, of in self.parts if of_name == name}
         a = next(a for a in self.account.case.allowances or () if a.name == name)
         whole = sum(taken.values())
-        return 0.0 if a.held or not whole else a.usd_per_h * self.units[name] * taken[item] / whole
+        return a.usd_per_h * self.units[name] * HOURS_PER_MONTH * taken[item] / whole if whole else 0.0
 
     def _taken(self, name: str, item: str) -> float:
         """Of an allowance by what it covers, in a month."""

@@ -54,13 +54,19 @@ class Money:
         """What is paid for instances where no allowance covers them [slot]."""
         return self.instance_hours(line) * self.price(line).usd_per_h
 
+    def listed_usd_per_month(self, line: Purchase | FleetLine) -> float:
+        return self.account.a_month(self.instance_hours(line)) * self.price(line).usd_per_h
+
     def usd_per_h(self, line: Purchase | FleetLine) -> np.ndarray:
         """What is paid for instances that are bought, with their share of allowances [slot]."""
         listed = self.listed_usd_per_h(line)
         return listed + self.cover.more_usd_per_h(line.offer) if line.purchase == ON_DEMAND else listed
 
     def line_usd(self, line: Purchase | FleetLine) -> float:
-        return self.account.a_month(self.usd_per_h(line))
+        listed = self.listed_usd_per_month(line)
+        if line.purchase != ON_DEMAND or not self.cover.covers(line.offer):
+            return listed
+        return listed + self.account.a_month(self.cover.more_usd_per_h(line.offer))
 
     @cached_property
     def cover(self) -> Covered:

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.candidates.power import ReplicaPower, replica_power
 from planner.case.apis import tokens_of
+from planner.case.case import Case
 from planner.case.menu import held_instances
 from planner.case.power import CasePower, GpuPower, place_of, site_of
 from planner.performance.power import PowerLaw
@@ -110,6 +111,13 @@ def rated_kw_of(account: Flows, power: CasePower, key: str) -> np.ndarray:
     boxes = boxes_there(account, key) * offer.gpus
     watts = boxes * (gpu.host_w + gpu.idle_w) + used * (gpu.most_w - gpu.idle_w)
     return np.asarray(site_of(power, offer).pue * watts / W_PER_KW)
+
+
+def one_more_kw(case: Case, power: CasePower, key: str) -> float:
+    """What one more box of an offer draws with all of its GPUs in use, as limits count it."""
+    offer = case.offers[key]
+    gpu = power.gpus[offer.gpu]
+    return site_of(power, offer).pue * offer.gpus * (gpu.host_w + gpu.most_w) / W_PER_KW
 
 
 def rated_co2_kg_by_month(account: Flows, power: CasePower) -> list[float]:

@@ -12,6 +12,7 @@ from planner.case.case import OWNED, SAVINGS_PLAN
 from planner.case.owned import owned_key
 from planner.case.prices import HELD
 from planner.io.formatting import counted
+from planner.plan.account import account_of
 from planner.plan.plan import Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cells import ZERO, in_cents, rounded, usd
@@ -144,13 +145,30 @@ def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
     for f in plan.fleet:
         if f.purchase != HELD and not _is_owned(f):
             way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
-            yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
+            hours, usd_per_month = _under_savings_plans(plan, f)
+            beside = f.cost_usd_per_month
+            if hours:
+                yield f.offer, "reserved", usd_per_month, hours
+                beside = account_of(plan).money.listed_usd_per_month(f) - hours * f.usd_per_h
+            yield f.offer, way, beside, beside / f.usd_per_h
     for h in plan.case.held or ():
         if h.purchase != OWNED:
             committed = h.purchase == SAVINGS_PLAN or h.purchase.startswith("reserved")
             bought: BoughtAs = "reserved" if committed else "on-demand"
             hours = h.instances * HOURS_PER_MONTH
             yield h.offer, bought, hours * h.usd_per_h, hours
+
+
+def _under_savings_plans(plan: Plan, line: FleetLine) -> tuple[float, float]:
+    """Hours a month that savings plans cover of what is bought on demand, and what is paid for these plans; held ones
+    are on the bill too.
+    """
+    if line.purchase != "on-demand":
+        return 0.0, 0.0
+    account = account_of(plan)
+    cover = account.money.cover
+    mine = [(name, part) for (name, of), part in cover.parts.items() if of == line.offer]
+    return sum(account.a_month(part) for _, part in mine), sum(cover.paid_usd_per_month(n, line.offer) for n, _ in mine)
 
 
 def _is_owned(line: FleetLine) -> bool:

@@ -1,0 +1,69 @@
+"""Tiny fleets whose power and carbon are limited, and their optimum by trying everything.
+
+Two months of one slot, one length of requests, replicas of one GPU in boxes of one or two, no mixes; one offer has a
+commitment too, whose boxes draw whether anything runs or not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from problems.power import PowerLimits
+from problems.recipes.vendors import NO_VENDORS
+from tests.oracle.vendor_caps import HOURS, SLOTS, Way, cap_case, ways
+from tests.support.fleets import Case
+
+
+def power_case(seed: int) -> Case:
+    rng, case = np.random.default_rng([seed, 21]), cap_case(seed)
+    offers = {}
+    for g, offer in case.offers.items():
+        box = int(rng.choice([1, 1, 2]))
+        prices = {"on_demand_usd_per_h": box * (offer.on_demand_usd_per_h or 0.0)}
+        reserved = {term: box * usd for term, usd in offer.reserved_usd_per_h.items()}
+        on_hand = int(rng.random() < 0.2)
+        offers[g] = replace(offer, box=box, reserved_usd_per_h=reserved, on_hand=on_hand, **prices)
+    limits = PowerLimits(
+        box_kw={g: float(rng.uniform(0.1, 0.6)) * offer.box for g, offer in offers.items()},
+        gpu_kw={g: float(rng.uniform(0.2, 0.9)) for g in offers},
+        kg_per_kwh={g: float(rng.choice([0.0, 0.05, 0.4, 0.7])) for g in offers},
+        most_kw=float(rng.uniform(0.5, 3.0)) if rng.random() < 0.7 else None,
+        most_kg_per_month=float(rng.uniform(50, 700)) if rng.random() < 0.7 else None,
+    )
+    return replace(case, offers=offers, vendors=NO_VENDORS, power=limits)
+
+
+def least_usd(case: Case) -> float:
+    """What the cheapest plan costs a month; infinite where there is none."""
+    best = math.inf
+    for several in itertools.product(*(ways(case, pool) for pool in case.pools)):
+        gpus = {g: [sum(way.counts[t] for way in several if way.offer == g) for t in range(SLOTS)] for g in case.offers}
+        most = max(-(-n // case.offers["g0"].box) for n in gpus["g0"])
+        for signed in range(most + 1):
+            best = min(best, _usd(case, several, gpus, signed))
+    return best
+
+
+def _usd(case: Case, several: tuple[Way, ...], gpus: dict[str, list[int]], signed: int) -> float:
+    """What these ways cost with so many commitments to g0; infinite where they draw or emit too much."""
+    total = 0.0
+    for t in range(SLOTS):
+        kw, kg = 0.0, 0.0
+        for g, offer in case.offers.items():
+            there = offer.on_hand + (signed if g == "g0" else 0)
+            boxes = max(there, -(-gpus[g][t] // offer.box))
+            total += HOURS * (boxes - there) * (offer.on_demand_usd_per_h or 0.0)
+            total += HOURS * (signed * offer.reserved_usd_per_h["1y"] if g == "g0" else 0.0)
+            assert case.power is not None
+            drawn = boxes * case.power.box_kw[g] + gpus[g][t] * case.power.gpu_kw[g]
+            kw, kg = kw + drawn, kg + HOURS * drawn * case.power.kg_per_kwh[g]
+        if case.power.most_kw is not None and kw > case.power.most_kw * (1 + 1e-9):
+            return math.inf
+        if case.power.most_kg_per_month is not None and kg > case.power.most_kg_per_month * (1 + 1e-9):
+            return math.inf
+        total += sum(way.bills[t] for way in several)
+    return total / SLOTS

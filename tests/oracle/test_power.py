@@ -1,0 +1,73 @@
+"""Limits on power and carbon against the whole truth of tiny cases: CBC, HiGHS, bounds, and plans that keep them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from problems.power import PowerLimits
+from solvers.heuristics.incumbent import limits_are_kept
+from solvers.pricing.column_generation import ColumnGeneration
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.power_limits import least_usd, power_case
+
+SEEDS = range(60)
+
+
+@cache
+def truth_of(seed: int) -> float:
+    return least_usd(power_case(seed))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
+    case, truth = power_case(seed), truth_of(seed)
+    solution = solve_fleet(case.fleet, Options(solver="cbc" if seed % 3 else "highs", gap_frac=0.0))
+    if truth == math.inf:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
+    assert solution.best is not None
+    assert limits_are_kept(case.fleet, solution.best)
+
+
+def test_the_limits_decide() -> None:
+    """Otherwise agreement would say little: so many optima change, and so many cases become infeasible."""
+    outcomes: Counter[str] = Counter()
+    for seed in SEEDS:
+        case = power_case(seed)
+        assert case.power is not None
+        free = least_usd(replace(case, power=replace(case.power, most_kw=None, most_kg_per_month=None)))
+        outcomes["infeasible"] += truth_of(seed) == math.inf > free
+        outcomes["costs more"] += math.inf > truth_of(seed) > free * (1 + 1e-6)
+    assert outcomes == {"costs more": 25, "infeasible": 3}
+
+
+@pytest.mark.parametrize("seed", SEEDS[::3])
+def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
+    truth, bounds = truth_of(seed), []
+    generation = ColumnGeneration(power_case(seed).fleet, lambda n, bound: bounds.append(bound))
+    for tolerance_frac in (0.5, 0.01, 1e-6):
+        if generation.run(tolerance_frac).feasible is False:
+            assert truth == math.inf
+            return
+    assert all(bound <= truth * (1 + 1e-9) for bound in bounds)
+
+
+@pytest.mark.parametrize("limit", ["most_kw", "most_kg_per_month"])
+def test_a_plan_that_draws_too_much_is_not_kept(limit: str) -> None:
+    case = power_case(0)
+    found = solve_fleet(replace(case, power=None).fleet, Options(gap_frac=0.0)).best
+    assert found is not None
+    assert any(p.on_demand.any() or any(p.reserved.values()) for p in found.purchases.values())
+    boxes, gpus, carbon = (dict.fromkeys(case.offers, each) for each in (0.3, 0.5, 0.4))
+    wide, narrow = (PowerLimits(boxes, gpus, carbon, **{limit: most}) for most in (1e6, 0.1))
+    assert limits_are_kept(replace(case, power=wide).fleet, found)
+    assert not limits_are_kept(replace(case, power=narrow).fleet, found)

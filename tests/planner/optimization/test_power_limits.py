@@ -1,0 +1,103 @@
+"""Limits on power and carbon, from the demand file to a plan that is checked."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.case.changes import has_quotas, without_quotas
+from planner.case.demand.load import case_from_text
+from planner.checker import check_plan
+from planner.explanations.limits import every_limit
+from planner.io.errors import InputError
+from planner.plan.plan import Plan
+from planner.reports.phrases import limits_reached
+from tests.support.shared_plans import CHAT, fleet_plan
+from tests.support.tampering import rehashed
+
+OPEN = CHAT.replace("    api: forbidden\n", "").replace("menu: {", "menu: {max_deployments: 1, ")
+L40S_KW = 1.147 * (0.97 + 0.5) * 0.35
+"""a box of one L40S in us-east-1 whose GPU is in use"""
+
+
+def limited(limit: str) -> Plan:
+    return fleet_plan(case_from_text(OPEN + f"policy: {{{limit}}}\n"))
+
+
+def most_at_once(plan: Plan) -> int:
+    return max(sum(line.instances_by_slot[t] for line in plan.fleet) for t in range(len(plan.slots)))
+
+
+def test_power_that_may_be_drawn_limits_the_boxes_of_every_hour() -> None:
+    free, plan = fleet_plan(case_from_text(OPEN)), limited(f"power_kw: {4.5 * L40S_KW}")
+    assert most_at_once(free) > 4
+    assert most_at_once(plan) == 4
+    assert plan.power is not None
+    assert plan.power.rated_kw == pytest.approx(4 * L40S_KW)
+    assert plan.cost_usd_per_month > free.cost_usd_per_month
+    assert plan.status == "optimal"
+    assert plan.cost_usd_per_month == pytest.approx(plan.bound_usd_per_month)
+    (reached,) = (b for b in plan.binding if b.limit == "power_kw")
+    assert reached.hours_per_month > 0
+    assert any(line.startswith("power_kw 2.656 (") for line in limits_reached(plan))
+
+
+def test_carbon_that_may_be_emitted_limits_the_hours_of_boxes() -> None:
+    few = OPEN.replace("1500k", "400k")
+    free, plan = (fleet_plan(case_from_text(few + more)) for more in ("", "policy: {co2_kg_per_month: 100}\n"))
+    assert free.power is not None
+    assert plan.power is not None
+    assert free.power.rated_co2_kg_per_month > 110
+    assert 98 < plan.power.rated_co2_kg_per_month <= 100
+    assert plan.power.co2_kg_per_month < plan.power.rated_co2_kg_per_month
+    assert plan.workloads[0].api_share_frac > free.workloads[0].api_share_frac
+    assert plan.cost_usd_per_month == pytest.approx(plan.bound_usd_per_month)
+    assert any(b.limit == "co2_kg_per_month" for b in plan.binding)
+
+
+@pytest.mark.parametrize("limit", ["power_kw", "co2_kg_per_month"])
+def test_a_plan_that_exceeds_a_limit_is_refused(limit: str) -> None:
+    """The plan of a wider limit, in a case that does not allow it; with the hash of that case."""
+    data = limited(f"{limit}: 1000000").as_json()
+    assert not check_plan(data)
+    data["case"]["limits"][limit] = 1.0
+    rehashed(data)
+    problems = check_plan(data)
+    said = "kW are drawn, 1.000 allowed" if limit == "power_kw" else "kg CO2e are emitted, 1.0 allowed"
+    assert any(said in problem for problem in problems)
+
+
+def test_both_limits_can_be_relaxed_and_taken_away() -> None:
+    case = case_from_text(OPEN + "policy: {power_kw: 3, co2_kg_per_month: 500}\n")
+    found = {limit.key: limit for limit in every_limit(case)}
+    for key, label in (("policy.power_kw", "allow 3.3 kW"), ("policy.co2_kg_per_month", "allow 550 kg CO2e a month")):
+        step = found[key].one_more
+        assert step is not None
+        assert step.label.startswith(label)
+    assert has_quotas(case)
+    assert not has_quotas(without_quotas(case))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("policy: {power_kw: 0}\n", "power_kw: must be more than 0"),
+        ("policy: {co2_kg_per_month: many}\n", "co2_kg_per_month: "),
+        ("policy: {power_kw: 3}\nstarts: 2027-01-01\nhorizon: 2 quarters\n", "holds in a plan of one quarter only"),
+    ],
+)
+def test_limits_that_cannot_be_are_errors_with_their_place(text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        case_from_text(OPEN + text)
+    assert message in str(error.value)
+    assert f":{len(OPEN.splitlines()) + 1}:" in str(error.value)
+
+
+def test_gpus_whose_power_is_not_known_are_off_the_menu_where_it_is_limited() -> None:
+    both = OPEN.replace("[l40s]", "[l40s, a10g]")
+    case = case_from_text(both + "policy: {power_kw: 3}\n")
+    assert set(case.gpus) == {"l40s"}
+    assert any(a.key == "menu.gpus" and "a10g" in a.value for a in case.assumptions)
+    with pytest.raises(InputError, match="the power of the a10g is not known"):
+        case_from_text(OPEN.replace("[l40s]", "[a10g]") + "policy: {power_kw: 3}\n")
+    own = "catalog: {gpus: {a10g: {tdp_w: 300}}}\n"
+    assert set(case_from_text(both + own + "policy: {power_kw: 3}\n").gpus) == {"l40s", "a10g"}
