@@ -3,6 +3,7 @@
     python benchmarks/explore.py examples/budgets.yaml examples/two-models.yaml --settings 200 --jobs 2
 
 Two sliders at random places, as a real browser shows them; of the settings asked for, `--planned` are planned anew.
+Both the settings of the page and those planned anew are kept in the temporary folder, so that a second call resumes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import planner
 from planner.studies.overrides import Source
 from solvers.search.fleet_solution import Options
-from tests.planner.studies.test_explore import assert_inside, random_setting
+from tests.planner.studies.test_explore import assert_inside, planned_as, random_setting
 from tests.support.browser import browser
+
+FIGURES = ("cost_usd_per_month", "penalty_usd_per_month", "bound_usd_per_month", "status")
 
 
 def main() -> None:
@@ -43,6 +46,8 @@ def main() -> None:
         page_file = study.save(journal.with_suffix(".html"))
         print(f"\n{file}: {len(study.points)} settings planned, page of {page_file.stat().st_size:,} bytes")
         chance, widths, none, open_above = random.Random(asked.seed), [], 0, 0
+        kept = journal.with_suffix(".planned.jsonl")
+        planned = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines())) if kept.exists() else {}
         with browser() as page:
             page.open(page_file, 1280)
             for k in range(asked.settings):
@@ -50,7 +55,12 @@ def main() -> None:
                 found = page.js(f"(b => [b.none, b.low, b.high])(explore.bracket({json.dumps(setting)}))")
                 command = page.js(f"explore.command({json.dumps(setting)})")
                 if k < asked.planned:
-                    assert_inside(found, command, study)
+                    if command not in planned:
+                        row = planned_as(command, study)
+                        planned[command] = {name: row[name] for name in FIGURES}
+                        with kept.open("a", encoding="utf-8") as lines:
+                            lines.write(json.dumps([command, planned[command]]) + "\n")
+                    assert_inside(found, command, planned[command])
                 if found[0]:
                     none += 1
                 elif found[2] is None:

@@ -174,7 +174,26 @@ def input_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
             yield ValueChange(
                 of="catalog" if key == "engine" else "inputs", key=key, before=None, after="other figures"
             )
+    for of, of_plan in (("signed", _signed), ("allowances", _allowances)):
+        yield from _changed(of, of_plan(before), of_plan(after))
     yield from _changed("fleetplan", {"version": before.fleetplan_version}, {"version": after.fleetplan_version})
+
+
+def _signed(plan: Plan) -> dict[str, Value]:
+    """Units of savings plans and provisioned throughput that a plan signs or holds."""
+    return {f"{a.name}, units": a.units for a in plan.allowances or ()}
+
+
+def _allowances(plan: Plan) -> dict[str, Value]:
+    """What may be signed or is held, and its price."""
+    found: dict[str, Value] = {}
+    for a in plan.case.allowances or ():
+        found[f"{a.name}, $/h of a unit"] = a.usd_per_h
+        found[f"{a.name}, held units"] = a.held
+        found |= {f"{a.name}, {offer}, $/h": rate for offer, rate in (a.rates or {}).items()}
+        if a.tokens_per_minute is not None:
+            found[f"{a.name}, tokens per minute of a unit"] = a.tokens_per_minute
+    return found
 
 
 def _menu(before: Case, after: Case) -> Iterator[ValueChange]:

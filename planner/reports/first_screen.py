@@ -260,7 +260,7 @@ def _break_even(plan: Plan) -> str:
 
 
 def _demand_note(plan: Plan) -> str:
-    kept = "commitments stay as signed; " if plan.commitments else ""
+    kept = "commitments stay as signed; " if plan.commitments or plan.allowances else ""
     missing = phrases.left_out(plan)
     more = f". {capital(missing)}" if missing else ""
     return f"If demand differs, {kept}replicas, hours and API bills follow it{more}"

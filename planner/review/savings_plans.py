@@ -1,9 +1,9 @@
 """What savings plans on the bill cover, counted as held in the next quarter.
 
-A savings plan commits dollars, not instances. Nobody says here which instances will take it up, so what it covered, at the
-rate that the bill shows, counts as so many whole instances that are there already: nothing is reserved on top of them.
-Its whole cost, used or not, is paid in any case. Where the demand file of the next quarter says what is held of savings
-plans, that counts instead, as dollars.
+A savings plan commits dollars, not instances. Nobody says here which instances will take it up, so what it covered, at
+the rate that the bill shows, counts as so many whole instances that are there already: nothing is reserved on top of
+them. Its whole cost, used or not, is paid in any case. Where the demand file of the next quarter says what is held of
+savings plans, that counts instead, as dollars.
 """
 
 from __future__ import annotations

@@ -75,3 +75,15 @@ def test_a_plan_of_one_family_before_one_of_all_keeps_its_bound(seed: int) -> No
     assert solution.bound_usd_per_month <= solution.objective * (1 + 1e-9) + 1e-9
     alone = solve_fleet(replace(case, allowances=case.allowances[1:]).fleet, Options(gap_frac=0.0))
     assert solution.bound_usd_per_month <= alone.objective * (1 + 1e-9) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_a_budget_counts_what_is_signed_and_covered(seed: int) -> None:
+    """One month: what the best plan costs is enough, a hundredth less is not."""
+    truth = truth_of("dollars", seed)
+    if truth in (0.0, math.inf):
+        return
+    enough = solve_fleet(replace(dollar_case(seed), budget_usd_per_month=truth * 1.0001).fleet, Options(gap_frac=0.0))
+    assert enough.objective == pytest.approx(truth, rel=1e-6)
+    less = solve_fleet(replace(dollar_case(seed), budget_usd_per_month=truth * 0.99).fleet, Options(gap_frac=0.0))
+    assert less.outcome is Outcome.INFEASIBLE

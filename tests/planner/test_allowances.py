@@ -14,9 +14,12 @@ import planner
 from planner.case.allowances import tokens_per_usd
 from planner.case.changes import with_api_prices, with_gpu_prices
 from planner.checker import check_plan
+from planner.checker.policy import check_policy
+from planner.checker.policy.schema import policy_from_text
 from planner.levers import LEVERS
 from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
+from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.reports.focus import focus_csv, focus_rows_of
 from planner.reports.phrases import fleet_notes
@@ -272,3 +275,20 @@ def test_prices_scale_with_their_allowances() -> None:
     units = planner.case_from_text(UNITS)
     (more,) = with_api_prices(2.0)(units).allowances or ()
     assert more.usd_per_h == pytest.approx(0.6)
+
+
+def test_a_diff_names_what_is_signed() -> None:
+    before, after = planned(DOLLARS), planned(DOLLARS.replace("discount: 40%", "discount: 50%"))
+    found = {(change.of, change.key): (change.before, change.after) for change in diff_plans(before, after).inputs}
+    (a,), (b,) = before.allowances or (), after.allowances or ()
+    assert found["signed", "compute-1y, units"] == (a.units, b.units)
+    assert found["allowances", "compute-1y, aws/g6e.xlarge@us-east-1, $/h"] == (pytest.approx(1.2), pytest.approx(1.0))
+
+
+def test_a_policy_counts_what_is_owed() -> None:
+    plan = planned(DOLLARS)
+    (signed,) = plan.allowances or ()
+    check = check_policy(plan, policy_from_text("max_commitment_usd: 1000"), None, date(2026, 11, 19))
+    rule = next(rule for rule in check.rules if rule.rule == "max_commitment_usd")
+    assert not rule.passed
+    assert rule.value == pytest.approx(signed.beyond_horizon_usd)

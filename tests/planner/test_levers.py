@@ -217,6 +217,35 @@ def paid_up_front(off: Plan, on: Plan) -> None:
     assert paid.beyond_horizon_usd == pytest.approx(monthly(0.50, 2) * 9)
 
 
+def savings_plan(off: Plan, on: Plan) -> None:
+    """A dollar covers an instance. Two never stop, and a third runs in enough hours: 57% of them at $1.86 are $1.06."""
+    (line,) = on.fleet
+    assert off.fleet[0].instances_by_slot == line.instances_by_slot
+    running = [hours([n > k for n in line.instances_by_slot], on) / HOURS for k in range(4)]
+    assert running[:2] == pytest.approx([1, 1])
+    assert [1.86 * share > 1.00 for share in running] == [True, True, True, False]
+    assert running[2] == pytest.approx(0.57, abs=0.005)
+    covered = hours([min(n, 3) for n in line.instances_by_slot], on)
+    assert off.cost_usd_per_month - on.cost_usd_per_month == near(1.86 * covered - monthly(1.00, 3))
+
+
+def provisioned(off: Plan, on: Plan) -> None:
+    """A unit holds 3,000 tokens a minute at $2 a million: $0.36 an hour for $0.30. Output is priced as it counts."""
+    (signed,) = on.allowances or ()
+    each = 60 * 3000 * 2e-6
+    bills = [0.0] * len(on.slots)
+    for w, (read, written) in zip(on.workloads, ((1200, 300), (6000, 400)), strict=True):
+        for flow in w.api_flows:
+            bills[flow.slot] += 3600 * sum(flow.requests_per_s) * (2 * read + 8 * written) / 1e6
+    usd = [
+        monthly(0.30, units)
+        + sum(max(0.0, bill - units * each) * s.hours_per_month for bill, s in zip(bills, on.slots, strict=True))
+        for units in (0, signed.units - 5, signed.units, signed.units + 5)
+    ]
+    assert min(usd) == usd[2]
+    assert (off.cost_usd_per_month, on.cost_usd_per_month) == (near(usd[0]), near(usd[2]))
+
+
 def prefix_cache(off: Plan, on: Plan) -> None:
     """Of 3,000 prompt tokens 1,350 are found: prefill falls by 45%, decoding stays."""
     fewer_gpus(off, on, (3000 - 0.9 * 1500) / 3000)
@@ -379,6 +408,8 @@ EXPLAINED: dict[str, Callable[[Plan, Plan], None]] = {
     "spot": spot,
     "commitments": commitments,
     "paid up front": paid_up_front,
+    "savings plan": savings_plan,
+    "provisioned throughput": provisioned,
     "prefix cache": prefix_cache,
     "template cache": template_cache,
     "semantic cache": semantic_cache,

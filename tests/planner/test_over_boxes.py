@@ -32,7 +32,7 @@ from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
 from tests.support.shared_plans import fleet_plan
-from tests.support.tampering import rehashed
+from tests.support.tampering import passes_unlisted, rehashed
 
 DEMAND = """
 workloads:
@@ -296,6 +296,11 @@ def test_a_tampered_plan_is_refused(name: str) -> None:
 
 def test_the_plan_itself_is_not() -> None:
     assert broken(lambda data: None) == []
+
+
+@pytest.mark.slow
+def test_no_leaf_changes_unnoticed() -> None:
+    assert passes_unlisted(kimi().as_json(), 1) == set()
 
 
 # -- in use ------------------------------------------------------------------------------------------------------------

@@ -192,8 +192,10 @@ def min_savings(j: Judged) -> Iterator[Rule]:
 
 def max_commitment_usd(j: Judged) -> Iterator[Rule]:
     signed = sum(c.upfront_usd for c in j.plan.commitments)
-    later = sum(c.beyond_horizon_usd for c in j.plan.commitments)
-    detail = f"{usd(signed)} at signing, {usd(later)} owed after the quarter" if j.plan.commitments else ""
+    allowances = sum(a.beyond_horizon_usd for a in j.plan.allowances or ())
+    later = sum(c.beyond_horizon_usd for c in j.plan.commitments) + allowances
+    some = j.plan.commitments or allowances
+    detail = f"{usd(signed)} at signing, {usd(later)} owed after the quarter" if some else ""
     limit = j.policy.max_commitment_usd or 0.0
     yield at_most("max_commitment_usd", "committed beyond the quarter", "usd", signed + later, limit, detail)
 
