@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 from problems.power import PowerLimits
@@ -15,6 +16,7 @@ from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.power_limits import least_usd, power_case
+from tests.support.fleets import Case, random_case
 
 SEEDS = range(60)
 
@@ -71,3 +73,28 @@ def test_a_plan_that_draws_too_much_is_not_kept(limit: str) -> None:
     wide, narrow = (PowerLimits(boxes, gpus, carbon, **{limit: most}) for most in (1e6, 0.1))
     assert limits_are_kept(replace(case, power=wide).fleet, found)
     assert not limits_are_kept(replace(case, power=narrow).fleet, found)
+
+
+def limited_case(seed: int, looser: float) -> Case:
+    """Spot, boxes of up to four, several months and mixes, which brute force above does not try."""
+    rng, case = np.random.default_rng([seed, 77]), random_case(seed)
+    power = PowerLimits(
+        box_kw={g: float(rng.uniform(0.1, 0.6)) * offer.box for g, offer in case.offers.items()},
+        gpu_kw={g: float(rng.uniform(0.2, 0.9)) for g in case.offers},
+        kg_per_kwh={g: float(rng.choice([0.0, 0.05, 0.4, 0.7])) for g in case.offers},
+        most_kw=looser * float(rng.uniform(0.5, 4.0)),
+        most_kg_per_month=looser * float(rng.uniform(50, 1500)),
+    )
+    return replace(case, power=power)
+
+
+@pytest.mark.parametrize("seed", range(0, 48, 4))
+def test_no_plan_of_a_tighter_limit_is_cheaper_than_the_bound_of_a_looser_one(seed: int) -> None:
+    tight, loose, free = (
+        solve_fleet(case.fleet, Options(solver="cbc" if seed % 8 else "highs", gap_frac=0.0))
+        for case in (*(limited_case(seed, looser) for looser in (1.0, 1.3)), replace(limited_case(seed, 1), power=None))
+    )
+    assert tight.objective >= loose.bound_usd_per_month * (1 - 1e-6)
+    assert loose.objective >= free.bound_usd_per_month * (1 - 1e-6)
+    assert loose.objective <= tight.objective * (1 + 1e-6)
+    assert free.objective <= loose.objective * (1 + 1e-6)
