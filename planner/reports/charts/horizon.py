@@ -18,7 +18,8 @@ from planner.reports.horizon_phrases import NOTHING_USD
 from planner.reports.markup import Html, bar, bar_table, figure, legend
 
 HALF, WIDTH, ROW, TOP, FOOT, NAME_LIMIT = 460, 960, 40, 10, 36, 64
-MOST_TICKS = 9
+MOST_TICKS, MOST_NAMED = 9, 6
+"""months along a wide picture, and quarters along a narrow one"""
 DAYS_OF_A_MONTH = 365 / 12
 ORIGINS = {"held": 5, "signed now": 1, "signed later": 6}
 
@@ -43,7 +44,8 @@ def fan(horizon: HorizonPlan) -> Html:
     ]
     x = Axis("quarter", written=lambda q: f"{days_of(horizon, round(q))[0]:%Y-%m}")
     y = Axis("$ a quarter", written=_money)
-    frame = Frame(x, y, [*quarters], y.ticks([v for line in lines for v in line.y]), WIDTH, 320, 62, 40, 24)
+    named = [*quarters][:: -(-len(quarters) // MOST_NAMED)]
+    frame = Frame(x, y, named, y.ticks([v for line in lines for v in line.y]), HALF, 300, 62, 30, 24)
     high = [max(s.by_quarter_usd[q] for s in horizon.scenarios) for q in quarters]
     low = [min(s.by_quarter_usd[q] for s in horizon.scenarios) for q in quarters]
     there = [f"{frame.px(q):.1f},{frame.py(high[q]):.1f}" for q in quarters]
@@ -55,7 +57,7 @@ def fan(horizon: HorizonPlan) -> Html:
     drawn = picture(title, frame.width, frame.height, [*frame.grid(), band, *curves(frame, lines)])
     keys = legend((f"b{k % COLOURS + 1}", s.name) for k, s in enumerate(horizon.scenarios))
     caption = "Plans and new commitments" + ("; what was held before comes on top." if horizon.held_usd else ".")
-    return figure("fan", title, keys, Html(drawn), caption=caption, wide=True)
+    return figure("fan", title, keys, Html(drawn), caption=caption)
 
 
 @dataclass(frozen=True)
