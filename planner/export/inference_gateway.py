@@ -103,7 +103,7 @@ def objective_of(fleet: HostedFleet, h: Hosted, workload: str) -> str:
     """Names differ even where a workload has several pools, and where only what no name may hold tells two apart."""
     every = [(one.name, name) for one in fleet.hosted for name in one.pool.workloads]
     wanted = (name if plain(name) == pool else f"{pool}-{plain(name)}" for pool, name in every)
-    return unique(wanted, CRITICAL, LONGEST_OBJECTIVE)[every.index((h.name, workload))]
+    return unique(wanted, (CRITICAL,), LONGEST_OBJECTIVE)[every.index((h.name, workload))]
 
 
 def picker(fleet: HostedFleet, h: Hosted) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 MOST_CHARACTERS = 36
 """of a name: room for what operators add within 63 characters (a subdomain of the production stack 27 with that of
@@ -12,6 +12,9 @@ spot, a component of Dynamo within 45 for both)"""
 LABEL_VALUE = 63
 SPOT = "-spot"
 """ends the name of what runs on spot instances"""
+GROUPS_END = "-groups"
+"""ends the name of a LeaderWorkerSet: its controller makes a headless Service of that name for addresses of its pods"""
+ENDINGS = (SPOT, GROUPS_END, SPOT + GROUPS_END)
 
 
 def plain(text: str, otherwise: str = "workload", most: int = MOST_CHARACTERS) -> str:
@@ -22,17 +25,17 @@ def plain(text: str, otherwise: str = "workload", most: int = MOST_CHARACTERS) -
     return name[:most].rstrip("-")
 
 
-def unique(wanted: Iterable[str], ending: str = SPOT, most: int = MOST_CHARACTERS) -> list[str]:
-    """Plain names in the same order, numbered where two would be the same, with or without the ending."""
+def unique(wanted: Iterable[str], endings: Collection[str] = ENDINGS, most: int = MOST_CHARACTERS) -> list[str]:
+    """Plain names in the same order, numbered where two would be the same, with or without an ending."""
     taken: set[str] = set()
     names = []
     for text in wanted:
         base, k = plain(text, most=most), 1
         name = base
-        while {name, name + ending} & taken:
+        while any(name + ending in taken for ending in ("", *endings)):
             k += 1
             name = f"{base[: most - len(str(k)) - 1].rstrip('-')}-{k}"
-        taken |= {name, name + ending}
+        taken |= {name + ending for ending in ("", *endings)}
         names.append(name)
     return names
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.export.hosted import Hosted, HostedFleet
+from planner.export.names import GROUPS_END
 from planner.io.formatting import percent
 
 TTFT, TPOT, E2E = (
@@ -14,7 +15,8 @@ TTFT, TPOT, E2E = (
     "vllm:e2e_request_latency_seconds",
 )
 RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
-POD, FIRST_OF_GROUP = 'pod=~"{name}(-spot)?-[a-z0-9]+-[a-z0-9]+"', 'pod=~"{name}(-spot)?-[0-9]+"'
+POD = 'pod=~"{name}(-spot)?-[a-z0-9]+-[a-z0-9]+"'
+FIRST_OF_GROUP = f'pod=~"{{name}}(-spot)?{GROUPS_END}-[0-9]+"'
 """select the pods of a Deployment and of its replicas on spot in Prometheus; of groups of pods, those that answer"""
 OVER = "[1h]"
 """promises are kept by the hour, as `verify` judges them"""

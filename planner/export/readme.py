@@ -32,7 +32,7 @@ ROUTERS = {
 CHECKPOINT = ("put the id", "the catalog does not know")
 LATE_S = 5
 """a start that is later than planned by less is not worth a word"""
-SETTLED = (*CHECKPOINT, "an instance of ", "while spot ")
+SETTLED = (*CHECKPOINT, "an instance of ", "a replica takes ", "while spot ")
 """how notes of a serve command begin that the files or other parts of the page have settled"""
 
 
@@ -52,7 +52,7 @@ def readme(fleet: HostedFleet, target: str, made: Export) -> str:
         ["## What it costs", "", *bullets(_costs(fleet, made))],
         ["## Does it do what the plan says?", "", *_checks(fleet, made)],
     ]
-    if made.reached_at is not None:
+    if made.reached_at is not None and not _over_boxes(fleet):
         parts.append(["## Behind the gateway target", "", *_addresses(fleet, made.reached_at)])
     if fleet.plan.operation is not None:
         parts.append(["## In operation, as simulated", "", *_operation(fleet, fleet.plan.operation)])
@@ -150,7 +150,13 @@ def _addresses(fleet: HostedFleet, reached_at: str) -> Iterator[str]:
     yield from ("", *fenced("\n".join(f"{h.name}: {place.replace('{name}', h.name)}" for h in fleet.hosted)))
 
 
+def _over_boxes(fleet: HostedFleet) -> bool:
+    """Plans that the gateway target refuses."""
+    return any(h.boxes > 1 for h in fleet.hosted)
+
+
 def _left_to_you(fleet: HostedFleet, made: Export) -> Iterator[str]:
+    over_boxes = _over_boxes(fleet)
     for h in fleet.hosted:
         yield from (f"{h.name}: {note}" for note in h.serve.notes if note.startswith(CHECKPOINT))
     yield _loading(fleet)
@@ -161,11 +167,12 @@ def _left_to_you(fleet: HostedFleet, made: Export) -> Iterator[str]:
     )
     yield from _parsers(fleet)
     if not made.brings_gateway:
+        written = "no target writes one" if over_boxes else "'fleetplan export --to gateway' writes one"
         yield (
-            f"the gateway: it {ROUTERS[fleet.plan.case.limits.routing]}, routes by length and sheds as below; "
-            "'fleetplan export --to gateway' writes one"
+            f"the gateway: it {ROUTERS[fleet.plan.case.limits.routing]}, routes by length and sheds as below; {written}"
+            f"{' for replicas over several instances' if over_boxes else ''}"
         )
-        if made.reached_at is not None:
+        if made.reached_at is not None and not over_boxes:
             yield "of that gateway, litellm/ and queue/ fit, and the pools do not: see behind the gateway target, below"
     if any(h.adapters for h in fleet.hosted):
         yield "adapters: a folder or volume called adapters, with one folder for each name after --lora-modules"
@@ -254,7 +261,8 @@ def _routes(fleet: HostedFleet) -> Table:
     )  # fmt: skip
     every = routes(fleet)
     rows: list[Row] = [(r.workload, _range(r), r.share_frac, _shares(r.to)) for r in every]
-    notes = ["shares are for the whole month; each hour has its own, and the gateway target writes them all"]
+    all_of_them = "" if _over_boxes(fleet) else ", and the gateway target writes them all"
+    notes = [f"shares are for the whole month; each hour has its own{all_of_them}"]
     if told_apart := sorted({r.workload for r in every if r.by_answer}):
         notes.append(
             f"{listed(told_apart, 'and')}: the plan also distinguishes requests by the length of the answer, which a "

@@ -233,7 +233,7 @@ class PowerPlan(Strict):
     rated_co2_kg_per_month: float
     """of the month with the most, counted as rated: what policy.co2_kg_per_month limits"""
     joules_per_token: float | None = None
-    """of the tokens that GPUs read and write; None: they answer nothing"""
+    """of the tokens that GPUs read and write; None: they answer nothing, or the power of some is not known"""
     error_frac: float
     """mean error of what GPUs draw while they serve, where that is largest"""
     not_known: tuple[str, ...]

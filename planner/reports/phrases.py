@@ -431,8 +431,9 @@ def power(plan: Plan) -> str | None:
         return None
     each = f", {found.joules_per_token:.2g} J a token" if found.joules_per_token else ""
     a_month = f"{found.kwh_per_month:,.0f} kWh and {found.co2_kg_per_month:,.0f} kg CO2e a month"
-    assumed = " (grid assumed)" if any(place.doubt for place in found.places) else ""
-    return f"power: {found.peak_kw:,.1f} kW in the busiest hour, {a_month}{assumed}{each}"
+    doubtful = " (carbon of the grid doubtful)" if any(place.doubt for place in found.places) else ""
+    without = f", without {', '.join(found.not_known)}, whose power is not known" if found.not_known else ""
+    return f"power: {found.peak_kw:,.1f} kW in the busiest hour, {a_month}{doubtful}{each}{without}"
 
 
 def power_notes(plan: Plan) -> Iterator[str]:
@@ -447,12 +448,15 @@ def power_notes(plan: Plan) -> Iterator[str]:
             f"at most {found.rated_kw:,.1f} kW, and {found.rated_co2_kg_per_month:,.0f} kg CO2e in the month with the "
             "most, with every GPU in use at the most that it can draw: what limits count"
         )
-        yield f"what GPUs draw is off by {percent(found.error_frac)} on average; what APIs draw is not known"
+        yield (
+            f"what GPUs draw was off by {percent(found.error_frac)} on average where it was measured, on H100 and "
+            "B200; what other GPUs and APIs draw was not measured"
+        )
     for place in found.places:
         if place.doubt is not None:
             yield f"{place.place}: {DOUBTS[place.doubt]}"
     if found.not_known:
-        yield f"without {', '.join(found.not_known)}, whose power nobody published: give tdp_w under catalog.gpus"
+        yield f"{', '.join(found.not_known)}: nobody published the power: give tdp_w under catalog.gpus"
 
 
 DOUBTS = {

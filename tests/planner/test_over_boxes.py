@@ -347,10 +347,13 @@ def test_groups_are_exported_to_kubernetes() -> None:
     assert worker["args"] == [*leader["args"], "--headless"] and "$(LWS_LEADER_ADDRESS)" in leader["args"]
     assert "readinessProbe" in leader and "readinessProbe" not in worker
     (service,) = [found for _, found in objects(files) if found["kind"] == "Service"]
+    assert (group["metadata"]["name"], service["metadata"]["name"]) == ("agents-groups", "agents")
     assert service["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
     assert [against_restricted(pod) for pod in pods_of(files)] == [[], []]
     assert "LeaderWorkerSet" in files["README.md"] and "efa" in files["README.md"]
-    assert 'pod=~"agents(-spot)?-[0-9]+"' in files["README.md"]
+    assert "rollout undo" not in files["README.md"] and "FIRST-BOX" not in files["README.md"]
+    assert "--to gateway" not in files["README.md"] and "gateway target" not in files["README.md"]  # it refuses
+    assert 'pod=~"agents(-spot)?-groups-[0-9]+"' in files["README.md"]
 
 
 @pytest.mark.parametrize("target", ["keda", "karpenter", "kserve", "ray"])
@@ -358,15 +361,27 @@ def test_other_targets_that_can_are_valid(target: str) -> None:
     files = export_plan(kimi(), target, Settings())
     assert_valid(target, files)
     (found,) = [each for _, each in objects(files) if each["kind"] != "PodDisruptionBudget"]
+    assert "gateway target" not in files["README.md"]
     spec = found["spec"]
     if target == "keda":
-        assert spec["scaleTargetRef"]["kind"] == "LeaderWorkerSet"
+        scaled = spec["scaleTargetRef"]
+        assert (scaled["kind"], scaled["name"]) == ("LeaderWorkerSet", "agents-groups")
+        assert "agents-groups-[0-9]+" in spec["triggers"][-1]["metadata"]["query"]
     if target == "kserve":
         assert spec["parallelism"] == {"tensor": 8, "pipeline": 2} and spec["worker"] == spec["template"]
         assert "parallel-size" not in spec["template"]["containers"][0]["env"][0]["value"]
     if target == "ray":
         (workers,) = spec["rayClusterConfig"]["workerGroupSpecs"]
         assert workers["replicas"] % 2 == 0 and "pipeline_parallel_size: 2" in spec["serveConfigV2"]
+
+
+def test_two_evictions_do_not_stop_two_replicas_of_ray() -> None:
+    """Pods of one replica are not told from those of another, so that only one may go."""
+    files = export_plan(planned(demand(*K3).replace("min_replicas: 1", "min_replicas: 2")), "ray", Settings())
+    (service,) = [each["spec"] for _, each in objects(files) if each["kind"] == "RayService"]
+    (budget,) = [each["spec"] for _, each in objects(files) if each["kind"] == "PodDisruptionBudget"]
+    (workers,) = service["rayClusterConfig"]["workerGroupSpecs"]
+    assert budget["minAvailable"] == workers["minReplicas"] - 1 == 3
 
 
 @pytest.mark.parametrize("target", ["compose", "gateway", "llm-d", "dynamo", "aibrix", "skypilot", "production-stack"])

@@ -7,24 +7,40 @@ from collections.abc import Mapping
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile
-from planner.case.power import CasePower, known_gpu_power, known_sites, own_site, place_of, unknown_site
+from planner.case.power import CasePower, Doubt, known_gpu_power, known_sites, own_site, place_of, unknown_site
 from planner.catalog.entries import Gpu, Offer
 from planner.catalog.power import tdp_w_of
 from planner.io.errors import did_you_mean, shown
+
+DOUBTFUL: dict[Doubt, str] = {
+    "filled": "policy limits carbon, and the source has this value for unrelated regions",
+    "zero": "policy limits carbon, and the provider reports none at all, which is not the grid: nothing there counts",
+    "assumed": "policy limits carbon, and no source has the grid of this region",
+}
 
 
 def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Offer], notes: Notes) -> CasePower:
     sites, elsewhere = known_sites(offers), unknown_site()
     named: dict[str, set[str]] = {}
+    places = {place_of(offer) for offer in offers.values()}
     for offer in offers.values():
         named.setdefault(offer.region, set()).add(place_of(offer))
         named.setdefault(place_of(offer), set()).add(place_of(offer))
-    for name, given in spec.sites.items():
+    for name in spec.sites:
         if name not in named:
             remedy = did_you_mean(name, named) or f"The menu has {', '.join(sorted(named))}"
             notes.complain(("sites", name), f"no instance on the menu is in {shown(name, 60)}", remedy)
+    for name in sorted(
+        spec.sites, key=lambda name: name in places
+    ):  # what names the provider too comes last, and stays
+        given = spec.sites[name]
         for place in named.get(name, ()):
             sites[place] = own_site(sites.get(place, elsewhere), given.pue, given.grid_g_per_kwh)
+    if spec.policy.co2_kg_per_month is not None:
+        for place in sorted(places):
+            site = sites.get(place, elsewhere)
+            if site.doubt is not None:
+                notes.assume(f"sites.{place}", f"{site.grid_g_per_kwh:g} g CO2e a kWh", DOUBTFUL[site.doubt])
     return CasePower(gpus=known_gpu_power(gpus), sites=dict(sorted(sites.items())), elsewhere=elsewhere)
 
 

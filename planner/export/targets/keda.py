@@ -15,16 +15,17 @@ from typing import Any
 from planner.case.controller import Controller
 from planner.export.hosted import Hosted, HostedFleet, Part
 from planner.export.hours import Skipped, cron, fewest, peak
+from planner.export.names import GROUPS_END
 from planner.export.promises import RUNNING, WAITING, selector
 from planner.export.record import Export, Step, undone_by_applying
-from planner.export.targets.kubernetes import GROUPS, GROUPS_API
+from planner.export.targets.kubernetes import GROUPS, GROUPS_API, name_of_groups
 from planner.export.tolerance import Floors, floors
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent
 
 PODS = 'pod=~"{name}-[a-z0-9]+-[a-z0-9]+"'
 """selects the pods of a Deployment by its {name}"""
-FIRST_PODS = 'pod=~"{name}-[0-9]+"'
+FIRST_PODS = f'pod=~"{{name}}{GROUPS_END}-[0-9]+"'
 """of groups: those that answer"""
 OVER_BOXES = True
 PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
@@ -200,7 +201,8 @@ def handovers(fleet: HostedFleet) -> Iterator[str]:
 def _scaled_object(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     api, kind = (GROUPS_API, GROUPS) if h.boxes > 1 else ("apps/v1", "Deployment")
     replicas_of = FIRST_PODS if h.boxes > 1 else PODS
-    target = {"apiVersion": api, "kind": kind, "name": part.name}
+    name = name_of_groups(part) if h.boxes > 1 else part.name
+    target = {"apiVersion": api, "kind": kind, "name": name}
     return scaled_object(fleet, h, part, target, [load_trigger(fleet, h, part, replicas_of)])
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from planner.export.hosted import PORT, Hosted, HostedFleet, Part
 from planner.export.hours import peak
-from planner.export.names import label_value
+from planner.export.names import GROUPS_END, label_value
 from planner.export.pods import (
     GROUP,
     HOME,
@@ -90,7 +91,7 @@ def export(fleet: HostedFleet) -> Export:
             "answer of the plan, on spot what the notice of a reclaim leaves",
         ),
         steps=(*(step for cluster in fleet.clusters for step in _steps(fleet, cluster)), MONITORING),
-        undo=undone_by_applying(fleet.clusters),
+        undo=undone(fleet),
         by_the_hour=False,
         left_to_you=(
             *weights_left(fleet),
@@ -113,8 +114,8 @@ def _groups_are_told(fleet: HostedFleet) -> Iterator[str]:
     for h in fleet.hosted:
         if h.boxes > 1:
             yield (
-                f"{h.name}: a LeaderWorkerSet, in groups of {h.boxes} pods on as many instances; the first answers, "
-                "and a group is started anew as a whole if one of its pods is lost"
+                f"{h.name}: a LeaderWorkerSet (its name ends in {GROUPS_END}), in groups of {h.boxes} pods on as many "
+                "instances; the first answers, and a group is started anew as a whole if one of its pods is lost"
             )
 
 
@@ -225,7 +226,7 @@ def _group(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     return {
         "apiVersion": GROUPS_API,
         "kind": GROUPS,
-        "metadata": as_deployed["metadata"],
+        "metadata": as_deployed["metadata"] | {"name": name_of_groups(part)},
         "spec": {
             "replicas": peak(part.hours),
             "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": in_place()["rollingUpdate"]},
@@ -238,6 +239,21 @@ def _group(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
             },
         },
     }
+
+
+def undone(fleet: HostedFleet) -> tuple[Step, ...]:
+    """`kubectl rollout` knows Deployments and no groups of pods."""
+    by_applying, by_kubectl = undone_by_applying(fleet.clusters)
+    if all(h.boxes > 1 for h in fleet.hosted):
+        return (by_applying,)
+    groups = listed([h.name for h in fleet.hosted if h.boxes > 1], "and")
+    but = f" Not for {groups}: kubectl keeps no versions of a {GROUPS}." if groups else ""
+    return (by_applying, replace(by_kubectl, what=by_kubectl.what + but))
+
+
+def name_of_groups(part: Part) -> str:
+    """Not that of the Service in front: under its own name the controller of groups keeps one without an address."""
+    return part.name + GROUPS_END
 
 
 def _pod(fleet: HostedFleet, h: Hosted, part: Part, answers: bool = True) -> dict[str, Any]:

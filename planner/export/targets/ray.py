@@ -108,9 +108,9 @@ def _cautions(fleet: HostedFleet) -> Iterator[str]:
 
 
 def _budget(part: Part, boxes: int) -> Iterator[dict[str, Any]]:
-    """Ray tells Kubernetes no count of its pods, so a budget can only say how many must stay."""
+    """Ray tells Kubernetes no count of its pods, so a budget can only say how many must stay: all but one."""
     if fewest(part.hours) > LEAST:
-        yield budget(part.name, own_labels(part), {"minAvailable": (fewest(part.hours) - 1) * boxes})
+        yield budget(part.name, own_labels(part), {"minAvailable": fewest(part.hours) * boxes - 1})
 
 
 def _service(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def power_of(account: Flows) -> PowerPlan | None:
         kwh_per_month=kwh,
         co2_kg_per_month=sum(place.co2_kg_per_month for place in found),
         rated_co2_kg_per_month=max(rated_co2_kg_by_month(account, power)),
-        joules_per_token=kwh * J_PER_KWH / tokens if tokens else None,
+        joules_per_token=kwh * J_PER_KWH / tokens if tokens and len(known) == len(offers) else None,
         error_frac=max((power.gpus[gpu].error_frac for gpu in gpus), default=0.0),
         not_known=tuple(sorted({account.case.offers[key].gpu for key in offers} - gpus)),
         places=found,

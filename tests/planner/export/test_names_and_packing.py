@@ -47,6 +47,11 @@ NASTY = [
 ANY_NAME = st.one_of(st.sampled_from(NASTY), st.text(max_size=80))
 
 
+def test_a_workload_does_not_have_the_name_of_anothers_groups() -> None:
+    assert unique(["chat", "chat-groups", "chat-spot-groups"]) == ["chat", "chat-groups-2", "chat-spot-groups-2"]
+    assert unique(["chat-groups", "chat"]) == ["chat-groups", "chat-2"]
+
+
 @given(st.lists(ANY_NAME, max_size=8))
 def test_names_are_labels_and_unique_with_their_spot_twins(names: list[str]) -> None:
     made = unique(names)

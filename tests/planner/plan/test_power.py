@@ -12,6 +12,7 @@ from planner.io.errors import InputError
 from planner.performance.power import PowerLaw
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
+from planner.reports import phrases
 from planner.reports.plan import plan_document
 from planner.reports.text import as_text
 from tests.support.shared_plans import CHAT, fleet_plan
@@ -85,6 +86,31 @@ def test_a_gpu_without_a_thermal_design_power_is_named() -> None:
     power = fleet_plan(case_from_text(CHAT.replace("[l40s]", "[a10g]").replace("[fp8]", "[fp16]"))).power
     assert power is not None
     assert (power.not_known, power.places, power.peak_kw) == (("a10g",), (), 0.0)
+    assert power.joules_per_token is None  # not zero
+
+
+def test_a_line_of_power_says_what_is_not_in_it(plan: Plan) -> None:
+    assert plan.power is not None
+    partly = plan.model_copy(update={"power": plan.power.model_copy(update={"not_known": ("a10g",)})})
+    assert "without" not in (phrases.power(plan) or "") and "without a10g" in (phrases.power(partly) or "")
+
+
+@pytest.mark.parametrize("general_first", [True, False])
+def test_a_site_with_its_provider_is_the_one_that_counts(general_first: bool) -> None:
+    given = ["us-east-1: {pue: 1.2, grid_g_per_kwh: 10}", "aws us-east-1: {pue: 1.5}"]
+    sites = ", ".join(given if general_first else given[::-1])
+    power = case_from_text(CHAT + f"sites: {{{sites}}}\n").power
+    assert power is not None
+    assert (power.sites["aws us-east-1"].pue, power.sites["aws us-east-1"].grid_g_per_kwh) == (1.5, 10)
+
+
+def test_a_limit_on_carbon_says_where_the_grid_is_doubtful() -> None:
+    """Stockholm has 0 g in the source: everything there would keep any limit."""
+    text = CHAT.replace("us-east-1", "eu-north-1") + "policy: {co2_kg_per_month: 100}\n"
+    doubted = [a for a in case_from_text(text).assumptions if a.key == "sites.aws eu-north-1"]
+    assert [a.value for a in doubted] == ["0 g CO2e a kWh"]
+    own = case_from_text(text + "sites: {eu-north-1: {grid_g_per_kwh: 30}}\n")
+    assert not [a for a in own.assumptions if a.key.startswith("sites.")]
 
 
 def test_the_report_has_a_line_of_power_that_is_not_on_the_first_screen(plan: Plan) -> None:
