@@ -61,6 +61,8 @@ policy: {engineers: {count: 4, usd_per_year: 300k}}
 baseline: azure/gpt-4.1
 """
 
+ALL_HELD = UNITS.replace("term: 1y", "term: 1y, held: 2000")
+
 
 @cache
 def planned(text: str) -> Plan:
@@ -117,6 +119,15 @@ def test_what_is_held_is_paid_in_any_case() -> None:
     assert signed.usd_per_month == pytest.approx(6 * HOURS)
     free = planned(DOLLARS.replace("savings_plans", "availability: {}\nsavings_plans"))
     assert free.total_usd_per_month <= held.total_usd_per_month + 1e-6
+
+
+@pytest.mark.parametrize("text", [DOLLARS.replace("discount: 40%", "discount: 40%, held: $99/h"), ALL_HELD])
+def test_nothing_is_left_to_pay_where_what_is_held_covers_everything(text: str) -> None:
+    """The cost of such a plan is rounding, of which no share may be called a gap."""
+    plan = planned(text)
+    assert plan.cost_usd_per_month == pytest.approx(0.0, abs=1e-6)
+    assert (plan.status, plan.gap_frac) == ("optimal", 0.0)
+    assert not check_plan(plan.as_json())
 
 
 def test_work_that_may_wait_takes_no_provisioned_units() -> None:
