@@ -21,6 +21,7 @@ from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
+from planner.reports.first_screen import signing
 from planner.reports.focus import focus_csv, focus_rows_of
 from planner.reports.phrases import fleet_notes
 from planner.reports.tables.answers import to_sign
@@ -127,6 +128,7 @@ def test_nothing_is_left_to_pay_where_what_is_held_covers_everything(text: str) 
     plan = planned(text)
     assert plan.cost_usd_per_month == pytest.approx(0.0, abs=1e-6)
     assert (plan.status, plan.gap_frac) == ("optimal", 0.0)
+    assert signing(plan).title == "Nothing to sign: everything beyond what is held is pay-as-you-go"
     assert not check_plan(plan.as_json())
 
 
