@@ -21,6 +21,8 @@ from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
+from planner.reports.diff import diff_document
+from planner.reports.document import Lines
 from planner.reports.first_screen import signing
 from planner.reports.focus import focus_csv, focus_rows_of
 from planner.reports.phrases import fleet_notes
@@ -296,6 +298,18 @@ def test_a_diff_names_what_is_signed() -> None:
     (a,), (b,) = before.allowances or (), after.allowances or ()
     assert found["signed", "compute-1y, units"] == (a.units, b.units)
     assert found["allowances", "compute-1y, aws/g6e.xlarge@us-east-1, $/h"] == (pytest.approx(1.2), pytest.approx(1.0))
+
+
+def test_a_diff_says_what_is_held_besides() -> None:
+    """The cost falls by what is held now and is paid nevertheless."""
+    before, after = planned(DOLLARS), planned(DOLLARS.replace("discount: 40%", "discount: 40%, held: $6/h"))
+    diff = diff_plans(before, after)
+    assert diff.attribution.total_usd_per_month < 0
+    more = after.total_usd_per_month - before.total_usd_per_month
+    assert more > 0
+    (lead,) = diff_document(diff).lead
+    assert isinstance(lead, Lines)
+    assert f"besides, what is held: $0.00 → $4,380 / month; with it +${more:,.0f}" in lead.lines
 
 
 def test_a_policy_counts_what_is_owed() -> None:
