@@ -11,6 +11,8 @@ from planner.plan.diff_records import CostChange, FleetChange, ValueChange
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 
 Value = str | float | None
+HELD, PAID_ANYWAY = "held", "paid in any case, $/month"
+"""of what is held, which is no part of the costs that are compared"""
 NEAR = 1e-9
 """two figures that differ by less than this share are equal"""
 
@@ -174,6 +176,7 @@ def input_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
             yield ValueChange(
                 of="catalog" if key == "engine" else "inputs", key=key, before=None, after="other figures"
             )
+    yield from _changed(HELD, *({PAID_ANYWAY: plan.held_usd_per_month} for plan in (before, after)))
     for of, of_plan in (("signed", _signed), ("allowances", _allowances)):
         yield from _changed(of, of_plan(before), of_plan(after))
     yield from _changed("fleetplan", {"version": before.fleetplan_version}, {"version": after.fleetplan_version})

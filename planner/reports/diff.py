@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from planner.io.formatting import json_text, percent, tokens, usd, usd_small
+from planner.plan.diff_changes import HELD
 from planner.plan.diff_records import PlanDiff, ValueChange
 from planner.plan.horizon.horizon_diff import HorizonDiff, ScenarioChange
 from planner.reports.document import Document, Lines, Section, TablePart
@@ -40,6 +41,10 @@ def _headline(diff: PlanDiff) -> Iterator[str]:
     share = f", {'+' if change > 0 else ''}{percent(change / a.cost_usd_per_month, 1)}" if a.cost_usd_per_month else ""
     moved = f"{_signed(change)}{share}" if change else "the same cost"
     yield f"{usd(a.cost_usd_per_month)} → {usd(b.cost_usd_per_month)} / month  ({moved})"
+    for held in (x for x in diff.inputs if x.of == HELD):
+        then, now = float(held.before or 0.0), float(held.after or 0.0)
+        total = _signed(change + now - then)
+        yield f"besides, what is held: {usd(then)} → {usd(now)} / month; with it {total}"
     each = f"{usd_small(a.usd_per_1m_tokens)} → {usd_small(b.usd_per_1m_tokens)} / 1M tokens"
     yield f"{each}, {tokens(a.tokens_per_month)} → {tokens(b.tokens_per_month)} tokens / month"
     if a.penalty_usd_per_month or b.penalty_usd_per_month:

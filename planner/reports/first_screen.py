@@ -125,7 +125,8 @@ def warnings(plan: Plan) -> Iterator[Part]:
 def signing(plan: Plan) -> Group:
     """What is to be signed, below what forbids to sign it."""
     title = f"What to sign: {usd(whole_terms_usd(plan))} over the full terms"
-    nothing = "Nothing to sign: everything is pay-as-you-go"
+    beside = "everything beyond what is held" if plan.held_usd_per_month else "everything"
+    nothing = f"Nothing to sign: {beside} is pay-as-you-go"
     stops = tuple(_stop(c) + _said(c) for c in concerns_of(plan) if c.stops_signing)
     table = TablePart(to_sign(plan), most_of_text=SIGNED_SHOWN)
     longer = Lines(tuple(phrases.longer_terms(plan)), tone="small")

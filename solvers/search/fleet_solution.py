@@ -22,6 +22,8 @@ OPTIMAL_FRAC = 2e-6
 """gap up to which a plan is called optimal"""
 ROUNDING_FRAC, CENT = 1e-5, 0.01
 """by which a plan may cost less than its bound: tolerances of solvers, and what nobody pays"""
+NOTHING_USD = 1e-6
+"""a cost up to which is rounding, so that no plan is cheaper"""
 
 
 def contradiction(usd: float, bound_usd: float) -> str | None:
@@ -191,7 +193,7 @@ def gap_of(usd: float, bound_usd: float) -> float:
     """How much cheaper another plan could be, as a share of the cost; all of it where plan and bound contradict."""
     if contradiction(usd, bound_usd) is not None:
         return 1.0
-    return max(0.0, (usd - bound_usd) / usd) if usd > 0 else 0.0
+    return max(0.0, (usd - bound_usd) / usd) if usd > NOTHING_USD else 0.0
 
 
 def outcome_of(solution: FleetSolution, options: Options) -> Outcome:

@@ -21,6 +21,9 @@ from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
+from planner.reports.diff import diff_document
+from planner.reports.document import Lines
+from planner.reports.first_screen import signing
 from planner.reports.focus import focus_csv, focus_rows_of
 from planner.reports.phrases import fleet_notes
 from planner.reports.tables.answers import to_sign
@@ -60,6 +63,8 @@ provisioned: [{name: ptu-1y, api: azure/gpt-4.1, price: $0.3/h, term: 1y}]
 policy: {engineers: {count: 4, usd_per_year: 300k}}
 baseline: azure/gpt-4.1
 """
+
+ALL_HELD = UNITS.replace("term: 1y", "term: 1y, held: 2000")
 
 
 @cache
@@ -117,6 +122,16 @@ def test_what_is_held_is_paid_in_any_case() -> None:
     assert signed.usd_per_month == pytest.approx(6 * HOURS)
     free = planned(DOLLARS.replace("savings_plans", "availability: {}\nsavings_plans"))
     assert free.total_usd_per_month <= held.total_usd_per_month + 1e-6
+
+
+@pytest.mark.parametrize("text", [DOLLARS.replace("discount: 40%", "discount: 40%, held: $99/h"), ALL_HELD])
+def test_nothing_is_left_to_pay_where_what_is_held_covers_everything(text: str) -> None:
+    """The cost of such a plan is rounding, of which no share may be called a gap."""
+    plan = planned(text)
+    assert plan.cost_usd_per_month == pytest.approx(0.0, abs=1e-6)
+    assert (plan.status, plan.gap_frac) == ("optimal", 0.0)
+    assert signing(plan).title == "Nothing to sign: everything beyond what is held is pay-as-you-go"
+    assert not check_plan(plan.as_json())
 
 
 def test_work_that_may_wait_takes_no_provisioned_units() -> None:
@@ -283,6 +298,18 @@ def test_a_diff_names_what_is_signed() -> None:
     (a,), (b,) = before.allowances or (), after.allowances or ()
     assert found["signed", "compute-1y, units"] == (a.units, b.units)
     assert found["allowances", "compute-1y, aws/g6e.xlarge@us-east-1, $/h"] == (pytest.approx(1.2), pytest.approx(1.0))
+
+
+def test_a_diff_says_what_is_held_besides() -> None:
+    """The cost falls by what is held now and is paid nevertheless."""
+    before, after = planned(DOLLARS), planned(DOLLARS.replace("discount: 40%", "discount: 40%, held: $6/h"))
+    diff = diff_plans(before, after)
+    assert diff.attribution.total_usd_per_month < 0
+    more = after.total_usd_per_month - before.total_usd_per_month
+    assert more > 0
+    (lead,) = diff_document(diff).lead
+    assert isinstance(lead, Lines)
+    assert f"besides, what is held: $0.00 → $4,380 / month; with it +${more:,.0f}" in lead.lines
 
 
 def test_a_policy_counts_what_is_owed() -> None:

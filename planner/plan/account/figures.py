@@ -6,7 +6,7 @@ from planner.case.slots import refused_per_month
 from planner.plan.account.account import Account
 from planner.plan.account.flows import Served
 from planner.plan.account.limits import limits_reached
-from planner.plan.account.money import per_1m
+from planner.plan.account.money import SAME_USD, per_1m
 from planner.plan.account.power import power_of
 from planner.plan.account.replicas import deployment_record
 from planner.plan.decisions import PoolDecision
@@ -46,7 +46,7 @@ def plan_of(
         held_usd_per_month=money.held_usd,
         penalty_usd_per_month=money.penalty_usd,
         bound_usd_per_month=bound_usd,
-        gap_frac=max(0.0, (objective - bound_usd) / objective) if objective else 0.0,
+        gap_frac=max(0.0, (objective - bound_usd) / objective) if objective > SAME_USD else 0.0,
         usd_per_1m_tokens=per_1m(money.cost_usd, money.tokens),
         tokens_per_month=money.tokens,
         costs=money.costs,
