@@ -22,8 +22,9 @@ Item = str | tuple[str, str]
 """what is covered: an offer, or a pool's bill at an API"""
 Usage = dict[Item, np.ndarray]
 """instances on demand of an offer, or dollars of a bill, in an hour of each slot [slot]"""
-ROUNDS = 3
-"""in which the amounts of several allowances are chosen, each beside the others"""
+ROUNDS, SAME_DIGITS = 3, 9
+"""in which the amounts of several allowances are chosen, each beside the others; and digits to which quotients of the
+same discount are the same"""
 SAME = 1e-9
 
 
@@ -84,7 +85,11 @@ class Allowances:
 
     def in_order(self, a: Allowance) -> list[Item]:
         """What it covers, most worth for what it takes first; of equals what takes less, then by name."""
-        return sorted(a.takes, key=lambda item: (-self.usd_of[item] / a.takes[item], a.takes[item], str(item)))
+
+        def first(item: Item) -> tuple[float, float, str]:
+            return -float(f"{self.usd_of[item] / a.takes[item]:.{SAME_DIGITS}g}"), a.takes[item], str(item)
+
+        return sorted(a.takes, key=first)
 
     def covered(self, units: Mapping[str, float], usage: Usage) -> dict[tuple[str, Item], np.ndarray]:
         """How much of the usage each allowance covers [slot]."""

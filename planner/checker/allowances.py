@@ -69,7 +69,7 @@ def _cover_what_they_hold(checked: Checked, signed: dict[str, AllowancePlan]) ->
             if a.name not in signed:
                 continue
             room = signed[a.name].units * (1.0 if a.tokens_per_minute is None else a.tokens_per_minute * MINUTES)
-            for line in sorted(_lines(checked, a, left), key=lambda line: (line.per_usd, line.per_unit, line.name)):
+            for line in sorted(_lines(checked, a, left), key=_first_covered):
                 part = min(line.usd, room / line.per_usd)
                 left[line.name] -= part
                 room -= part * line.per_usd
@@ -86,6 +86,11 @@ def _cover_what_they_hold(checked: Checked, signed: dict[str, AllowancePlan]) ->
             yield from differs(f"{a.name}: what it saves", plan.saved_usd_per_month, covered[a.name] - paid, paid)
             yield from differs(f"{a.name}: the share in use", plan.used_frac, used[a.name] / (holds * MONTH_HOURS))
     yield from _is_off_the_bill(checked, signed, by_way)
+
+
+def _first_covered(line: _Line) -> tuple[float, float, str]:
+    """The largest discount first; of equals what takes less. Quotients of the same discount differ by rounding."""
+    return float(f"{line.per_usd:.9g}"), line.per_unit, line.name
 
 
 def _is_off_the_bill(checked: Checked, signed: dict[str, AllowancePlan], by_way: dict[str, float]) -> Iterator[str]:

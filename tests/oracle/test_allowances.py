@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from problems.allowance import Allowance
+from problems.allowance import Allowance, Allowances
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
@@ -87,3 +87,13 @@ def test_a_budget_counts_what_is_signed_and_covered(seed: int) -> None:
     assert enough.objective == pytest.approx(truth, rel=1e-6)
     less = solve_fleet(replace(dollar_case(seed), budget_usd_per_month=truth * 0.99).fleet, Options(gap_frac=0.0))
     assert less.outcome is Outcome.INFEASIBLE
+
+
+def test_of_the_same_discount_what_takes_less_comes_first() -> None:
+    """Quotients of one discount differ by rounding, which must not choose what is covered: the checker has its own."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        prices = {name: round(float(rng.uniform(0.3, 90)), 2) for name in "ab"}
+        takes = {name: price * (1 - 0.27) for name, price in prices.items()}
+        order = Allowances(usd_of=prices).in_order(Allowance("plan", 1.0, takes))
+        assert order == sorted(takes, key=lambda name: (takes[name], name))
