@@ -176,7 +176,7 @@ def input_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
             yield ValueChange(
                 of="catalog" if key == "engine" else "inputs", key=key, before=None, after="other figures"
             )
-    yield from _changed(HELD, *({PAID_ANYWAY: plan.held_usd_per_month} for plan in (before, after)))
+    yield from _changed(HELD, {PAID_ANYWAY: before.held_usd_per_month}, {PAID_ANYWAY: after.held_usd_per_month})
     for of, of_plan in (("signed", _signed), ("allowances", _allowances)):
         yield from _changed(of, of_plan(before), of_plan(after))
     yield from _changed("fleetplan", {"version": before.fleetplan_version}, {"version": after.fleetplan_version})
