@@ -393,7 +393,7 @@
     }
     var ticks = stops ? vs : key === "budget" ? [vs[0], vs[Math.floor(vs.length / 2)], vs[vs.length - 1]] : [0.5, 0.7, 1, 1.4, 2];
     if (ticks.length > 5 && small.matches) ticks = ticks.filter(function (_, i) { return i % 2 === 0; });
-    ticks.forEach(function (v) { s.appendChild(svg("text", { x: stops || (v !== vs[0] && v !== vs[vs.length - 1]) ? x(v) : v === vs[0] ? x(v) : x(v), y: H - B + 16, "text-anchor": v === vs[vs.length - 1] && !stops ? "end" : "middle" }, key === "budget" ? usd(v) : written(key, v))); });
+    ticks.forEach(function (v) { s.appendChild(svg("text", { x: x(v), y: H - B + 20, "text-anchor": v === vs[vs.length - 1] && !stops ? "end" : "middle" }, key === "budget" ? usd(v) : written(key, v))); });
     s.appendChild(svg("text", { x: L + (W - L - R) / 2, y: H - 4, "text-anchor": "middle" }, names[key]));
     if (stops) known.forEach(function (r) {
       s.appendChild(svg("rect", { x: x(r.v) - 16, width: 32, y: y(r.b.high), height: Math.max(2, y(r.b.low) - y(r.b.high)), "class": "band f1" }));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -86,4 +87,7 @@ def test_a_plan_from_block_hashes_finds_what_it_counts_on(
     assert ran.code == 0, ran.out
     (served,) = json.loads(Path("served.json").read_text())["runs"][0]["workloads"]
     assert served["planned_found_frac"] > 0.15
-    assert served["planned_found_frac"] - 0.02 < served["found_frac"] < served["planned_found_frac"] + 0.2
+    # No router finds more than one cache without a limit that sees all requests; the plan counts on a good part of it.
+    most = max(float(rate) / 100 for rate in re.findall(r"hit_rate: ([\d.]+)%}", text))
+    assert served["planned_found_frac"] - 0.02 < served["found_frac"] <= most
+    assert served["planned_found_frac"] > 0.6 * served["found_frac"]
