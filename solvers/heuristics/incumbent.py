@@ -378,8 +378,9 @@ def _cheapest_alone(fleet: FleetProblem, recipes: list[Recipe]) -> Incumbent | N
 
 def _least_usd(fleet: FleetProblem, recipe: Recipe) -> float:
     """What any plan for a recipe costs at least: the boxes of each slot in the cheapest way to buy them, whatever is
-    paid once, and nothing where work may wait."""
-    if recipe.deferral is not None:
+    paid once; nothing where work may wait, or where an allowance may cover some of it."""
+    items = (*recipe.offers, (recipe.pool, recipe.api))
+    if recipe.deferral is not None or any(item in fleet.cover.usd_of for item in items):
         return 0.0
     usd_per_h = recipe.usd_per_h + recipe.penalty_usd_per_h
     for g in recipe.offers:
