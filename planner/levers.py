@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from planner.case.allowances import allowance_of
 from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.changes import (
     Change,
@@ -25,7 +26,7 @@ from planner.case.drafts import methods_of
 from planner.catalog.entries import CacheLoss, QualityLoss, shipped_catalog
 from planner.catalog.variant import TENSOR
 from planner.plan.plan import Plan, WorkloadPlan
-from planner.plan.signing import allowance_of
+from planner.plan.signing import allowances_to_be_signed
 
 UNQUANTIZED = "fp16"
 ON_DEMAND = "on-demand"
@@ -139,6 +140,13 @@ def _buys(wanted: Callable[[str], bool]) -> Callable[[Plan], bool]:
     return lambda plan: any(wanted(line.purchase) for line in plan.fleet)
 
 
+def _signs(of_apis: bool) -> Callable[[Plan], bool]:
+    """Whether a plan signs provisioned units, or savings plans."""
+    return lambda plan: any(
+        (allowance_of(plan.case, a.name).api is not None) == of_apis for a in allowances_to_be_signed(plan)
+    )
+
+
 def _is_quantized(plan: Plan) -> bool:
     native = {key: model.native_quantization for key, model in plan.case.models.items()}
     hosted = [d.deployment for pool in plan.pools for d in pool.deployments]
@@ -238,7 +246,7 @@ LEVERS: tuple[Lever, ...] = (
         key="savings plans",
         step="purchase",
         switch=Switch("savings-plans", "savings_plans", False),
-        in_plan=lambda plan: any(not a.held and allowance_of(plan, a.name).api is None for a in plan.allowances or ()),
+        in_plan=_signs(of_apis=False),
         change=without_allowances(lambda a: a.api is None),
     ),
     PlanLever(
@@ -246,7 +254,7 @@ LEVERS: tuple[Lever, ...] = (
         step=LAST_STEP,
         switch=Switch("provisioned", "provisioned", False),
         adds=lambda case: "provisioned units" if any(a.api and not a.held for a in case.allowances or ()) else "",
-        in_plan=lambda plan: any(not a.held and allowance_of(plan, a.name).api for a in plan.allowances or ()),
+        in_plan=_signs(of_apis=True),
         change=without_allowances(lambda a: a.api is not None),
     ),
     PlanLever(

@@ -55,15 +55,18 @@ class Offer:
     """instances that are not spot, where any GPU must not be"""
 
     @property
-    def to_be_had(self) -> bool:
+    def _prices(self) -> list[float]:
         prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
-        return self.on_hand > 0 or any(price is not None for price in prices)
+        return [price for price in prices if price is not None]
+
+    @property
+    def to_be_had(self) -> bool:
+        return self.on_hand > 0 or bool(self._prices)
 
     @property
     def least_usd_per_h(self) -> float:
         """what no way to have an instance is cheaper than"""
-        prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
-        return 0.0 if self.on_hand else min((price for price in prices if price is not None), default=0.0)
+        return 0.0 if self.on_hand else min(self._prices, default=0.0)
 
     def boxes(self, gpus: np.ndarray, kind: str = "in-use") -> np.ndarray:
         """Whole boxes that so many GPUs, in use or firm, fill or begin, and no fewer than there are where any is."""

@@ -329,8 +329,7 @@ class Replica:
 
     def _chunks(self, new_tokens: np.ndarray) -> np.ndarray:
         """Steps that a prompt takes of what decodes leave of them; less than one where several share it."""
-        copies = self.machine.layout.attention_copies
-        budget = self.machine.step_tokens / copies
+        copies, budget = self.machine.layout.attention_copies, self.machine.copy_step_tokens
         decodes = self.batch * self.machine.verified_tokens
         chunks: np.ndarray = new_tokens / max(budget - decodes / copies, LEAST_OF_STEP * budget)
         return chunks

@@ -74,10 +74,9 @@ def _shares(replica: Replica) -> np.ndarray:
 
 def _kept_frac(replica: Replica, load: float, step_s: float, steps_a_token: float) -> float:
     traffic, found, engine, shares = replica.traffic, replica.throughput, replica.machine.engine, _shares(replica)
-    step_tokens = engine.chunk_tokens * replica.machine.boxes
     answers, prefill_s = np.maximum(traffic.lengths.output_tokens, 1.0), found.prefill_s * engine.interruption_frac
     rate, tpot_s, more_in_bursts = load / replica.mean_seconds, traffic.tpot.seconds, max(0.0, traffic.arrival_scv - 1)
-    harmful = (step_s + prefill_s * step_tokens / found.new_tokens) * steps_a_token > tpot_s
+    harmful = (step_s + prefill_s * replica.machine.copy_step_tokens / found.new_tokens) * steps_a_token > tpot_s
 
     def token_s(prompts: np.ndarray) -> float:
         return step_s * steps_a_token / (1 - min(rate * float((shares * prompts) @ prefill_s), MOST_BUSY))

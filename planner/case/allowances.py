@@ -21,6 +21,11 @@ MONTHS = {"hourly": 0.0, "1mo": 1.0, "1y": 12.0, "3y": 36.0}
 """for which an allowance is signed"""
 
 
+def allowance_of(case: Case, name: str) -> Allowance:
+    """What is known of an allowance."""
+    return next(a for a in case.allowances or () if a.name == name)
+
+
 def covers_of(case: Case, items_of: Callable[[str, Workload], list[Item]]) -> tuple[Cover, ...]:
     """The allowances of a case in the order in which they cover; `items_of` names the bills of a workload at an API."""
     return tuple(_cover(case, a, items_of) for a in case.allowances or ())

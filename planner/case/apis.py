@@ -65,14 +65,18 @@ def sells_a_smaller_model(case: Case, workload: Workload, api: str) -> bool:
 
 def request_usd(case: Case, workload: Workload, api: str) -> np.ndarray:
     """Price of one request of each bucket, at the batch price where its answer may take that long [bucket]."""
-    price, wait_h = case.apis[api].request_usd, workload.api_wait_h
+    return request_usd_at(case.apis[api], workload)
+
+
+def request_usd_at(prices: ApiModel, workload: Workload) -> np.ndarray:
+    """The same at the prices of an API that may be on no menu."""
     return np.array(
         [
-            price(
+            prices.request_usd(
                 b.input_tokens,
                 workload.api_cached_tokens(b.input_tokens),
                 b.output_tokens,
-                wait_h,
+                workload.api_wait_h,
                 workload.api_written_tokens(b.input_tokens),
             )
             for b in workload.buckets

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.case.case import Allowance, Workload
+from planner.case.apis import request_usd
+from planner.case.case import Allowance
 from planner.checker.checked import Checked
 from planner.checker.figures import MONTH_HOURS, REL, differs
 from planner.plan.plan import AllowancePlan
@@ -126,23 +127,9 @@ def _bills(checked: Checked, t: int) -> dict[str, float]:
     for planned, w in zip(checked.plan.workloads, checked.case.workloads, strict=True):
         for flow in planned.api_flows:
             if flow.slot == t and planned.api is not None:
-                each = zip(flow.requests_per_s, _request_usd(checked, w, planned.api), strict=True)
+                each = zip(flow.requests_per_s, request_usd(checked.case, w, planned.api), strict=True)
                 usd[w.name] = 3600 * sum(rate * price for rate, price in each)
     return usd
-
-
-def _request_usd(checked: Checked, w: Workload, api: str) -> list[float]:
-    ask = checked.case.apis[api].request_usd
-    return [
-        ask(
-            b.input_tokens,
-            w.api_cached_tokens(b.input_tokens),
-            b.output_tokens,
-            w.api_wait_h,
-            w.api_written_tokens(b.input_tokens),
-        )
-        for b in w.buckets
-    ]
 
 
 def _lines(checked: Checked, a: Allowance, left: dict[str, float]) -> Iterator[_Line]:
@@ -154,7 +141,7 @@ def _lines(checked: Checked, a: Allowance, left: dict[str, float]) -> Iterator[_
     for planned, w in zip(checked.plan.workloads, checked.case.workloads, strict=True):
         waits = w.deadline_h is not None or w.api_wait_h > 0
         if a.api is not None and planned.api == a.api and w.name in left and not waits:
-            usd = sum(b.share_frac * x for b, x in zip(w.buckets, _request_usd(checked, w, a.api), strict=True))
+            usd = sum(b.share_frac * x for b, x in zip(w.buckets, request_usd(checked.case, w, a.api), strict=True))
             tokens = sum(
                 b.share_frac
                 * (

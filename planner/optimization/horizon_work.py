@@ -28,7 +28,7 @@ from problems.fleet_problem import FleetProblem
 from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
 from problems.horizon.risk import Risk, worst_case_of
 from solvers.backends.clock import check
-from solvers.heuristics.incumbent import Incumbent, cost_by_month, penalty_by_month
+from solvers.heuristics.incumbent import Incumbent, penalty_by_month, usd_by_month
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSolution
 
@@ -164,10 +164,7 @@ class HorizonWork:
     def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
         """Cost and penalty of a quarter in one scenario, besides commitments."""
         fleet = q.block.fleet
-        months, shed = (
-            cost_by_month(fleet, best.paths, best.purchases, best.signed),
-            penalty_by_month(fleet, best.paths),
-        )
+        months, shed = usd_by_month(fleet, best), penalty_by_month(fleet, best.paths)
         return q.block.usd_in(months)[scenario], q.block.usd_in(shed)[scenario]
 
     def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:

@@ -24,7 +24,7 @@ from planner.case.slots import slots_of
 from planner.optimization.formulate import budget_left, formulate, power_limits
 from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, why_stopped
-from solvers.heuristics.incumbent import Incumbent, cost_by_month
+from solvers.heuristics.incumbent import Incumbent, usd_by_month
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Progress
 from solvers.search.fleet_solver import solve_fleet
 
@@ -192,7 +192,7 @@ class Replanner:
 
     def dearest_month_usd(self, case: Case, best: Incumbent) -> float:
         """What a budget must allow for this plan of a changed case, and for what is held."""
-        months = cost_by_month(self.fleet_of(case), best.paths, best.purchases, best.signed)
+        months = usd_by_month(self.fleet_of(case), best)
         return float(months.max()) + held_usd_per_month(case)
 
 

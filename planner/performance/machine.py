@@ -101,7 +101,12 @@ class Machine:
     @property
     def step_tokens(self) -> int:
         """Most prompt tokens of a step, over all copies of attention; over several boxes, of a round through them."""
-        return self.engine.chunk_tokens * self.layout.attention_copies * self.boxes
+        return self.copy_step_tokens * self.layout.attention_copies
+
+    @property
+    def copy_step_tokens(self) -> int:
+        """The same of one copy of attention."""
+        return self.engine.chunk_tokens * self.boxes
 
     @property
     def verified_tokens(self) -> int:

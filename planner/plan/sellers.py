@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.case.apis import holds, is_too_small, tokens_of
+from planner.case.apis import holds, is_too_small, request_usd_at, tokens_of
 from planner.case.case import Case, Workload
 from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.apis import api_model
@@ -127,7 +127,7 @@ def bill_of(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Aske
     if role == SAME_MODEL:  # the case does not know its context
         prices = prices.model_copy(update={"max_context_tokens": None})
     rows = [asked[name] for name in workloads]
-    usd = sum(float(n @ _request_usd(prices, w)) for w, n in rows)
+    usd = sum(float(n @ request_usd_at(prices, w)) for w, n in rows)
     plain = sum(float(n @ [prices.usd(b.input_tokens, 0.0, b.output_tokens) for b in w.buckets]) for w, n in rows)
     tokens = sum(tokens_of(w, n) for w, n in rows)
     return ProviderBill.model_validate(
@@ -144,20 +144,6 @@ def bill_of(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Aske
             "date": prices.date,
         }
     )
-
-
-def _request_usd(prices: ApiModel, w: Workload) -> list[float]:
-    """Price a request of each length, with the provider's cache, and its batch price where the answer may wait."""
-    return [
-        prices.request_usd(
-            b.input_tokens,
-            w.api_cached_tokens(b.input_tokens),
-            b.output_tokens,
-            w.api_wait_h,
-            w.api_written_tokens(b.input_tokens),
-        )
-        for b in w.buckets
-    ]
 
 
 def by_cost(bill: ProviderBill) -> tuple[float, str, str]:

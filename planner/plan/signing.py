@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.case.allowances import MONTHS
-from planner.case.case import Allowance, Case
+from planner.case.allowances import MONTHS, allowance_of
+from planner.case.case import Case
 from planner.catalog.entries import TERM_MONTHS, is_of_unknown_day
 from planner.plan.plan import AllowancePlan, Commitment, FleetLine, Plan
 from problems.constants import HOURS_PER_MONTH
@@ -37,14 +37,9 @@ def allowances_to_be_signed(plan: Plan) -> tuple[AllowancePlan, ...]:
     return tuple(a for a in plan.allowances or () if not a.held)
 
 
-def allowance_of(plan: Plan, name: str) -> Allowance:
-    """What is known of an allowance of a plan."""
-    return next(a for a in plan.case.allowances or () if a.name == name)
-
-
 def whole_term_usd(plan: Plan, a: AllowancePlan) -> float | None:
     """Of an allowance; None where it is signed for no term."""
-    months = MONTHS[allowance_of(plan, a.name).term]
+    months = MONTHS[allowance_of(plan.case, a.name).term]
     return months * a.usd_per_month if months else None
 
 

@@ -16,6 +16,7 @@ from itertools import product
 
 import numpy as np
 
+from planner.case.allowances import allowance_of
 from planner.case.case import Allowance, Holding
 from planner.case.menu import held_by_term
 from planner.case.prices import HELD, usd_per_h
@@ -23,7 +24,6 @@ from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import FleetLine, Plan
-from planner.plan.signing import allowance_of
 from planner.reports.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH
 
@@ -144,20 +144,20 @@ def _taken_usd(view: PlanAccount, name: str, item: str, month: int) -> float:
     """What is paid for the part of an allowance that an item takes in a month."""
     cover = next(each for each in view.money.cover.all.each if each.key == name)
     quantity = _in_month(view, view.money.cover.parts[name, item], month)
-    return quantity * cover.takes[item] * allowance_of(view.plan, name).usd_per_h / cover.covers
+    return quantity * cover.takes[item] * allowance_of(view.plan.case, name).usd_per_h / cover.covers
 
 
 def _under(view: PlanAccount, name: str, usd: float) -> Cells:
     """What is used of an allowance, which is billed where it is signed."""
     held = next(record.held for record in view.money.cover.records or () if record.name == name)
     used = {"BilledCost": "0", "CommitmentDiscountQuantity": _number(usd), "CommitmentDiscountStatus": "Used"}
-    return _of_allowance(allowance_of(view.plan, name), held) | used
+    return _of_allowance(allowance_of(view.plan.case, name), held) | used
 
 
 def _allowances(view: PlanAccount, month: int) -> Iterator[Cells]:
     """What is signed is billed in one row; it is effective in those of what it covers, and in that of what is lost."""
     for record in view.money.cover.records or ():
-        a, name = allowance_of(view.plan, record.name), record.name
+        a, name = allowance_of(view.plan.case, record.name), record.name
         provider = view.case.apis[a.api].provider if a.api else view.case.offers[next(iter(a.rates or {}))].provider
         words = "Savings Plan" if a.api is None else "Provisioned Throughput"
         base = _sold_by(PROVIDERS.get(provider, provider)) | _of_allowance(a, record.held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from planner.case.allowances import allowance_of
 from planner.case.apis import api_context, baseline_of, holds, is_too_small
 from planner.case.case import HOURS_OF_DAYS, Workload
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BURSTINESS, TIGHT_TTFT_S
@@ -22,7 +23,6 @@ from planner.plan.late_lengths import late_answers, late_lengths
 from planner.plan.plan import AllowancePlan, BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import cheapest_elsewhere, having_usd, sold_cheaper, there_usd
-from planner.plan.signing import allowance_of
 from planner.plan.simpler import Reduction, reductions_of
 from planner.plan.study_records import ProviderBill
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
@@ -412,7 +412,8 @@ def paid_of_caps(plan: Plan) -> dict[str, tuple[float, float]]:
 
 def allowance_amount(plan: Plan, a: AllowancePlan) -> str:
     """What is signed of a savings plan or of provisioned units."""
-    return counted(int(a.units), "unit") if allowance_of(plan, a.name).api is not None else f"{usd_small(a.units)}/h"
+    of_api = allowance_of(plan.case, a.name).api is not None
+    return counted(int(a.units), "unit") if of_api else f"{usd_small(a.units)}/h"
 
 
 def allowance(plan: Plan, a: AllowancePlan) -> str:

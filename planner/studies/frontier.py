@@ -23,7 +23,7 @@ from planner.pipeline import checked
 from planner.plan.plan import Plan
 from solvers.backends.clock import check
 from solvers.backends.trouble import MachineTrouble
-from solvers.heuristics.incumbent import cost_by_month
+from solvers.heuristics.incumbent import usd_by_month
 from solvers.pricing.budget_bounds import BudgetBound, proved_within
 from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.search.frontier import BudgetSearch
@@ -102,7 +102,7 @@ class Frontier:
         if free.best is None:
             return Curve((), (), None)
         best = free.best
-        dearest = float(cost_by_month(self.fleet, best.paths, best.purchases, best.signed).max())
+        dearest = float(usd_by_month(self.fleet, best).max())
         left = [left for budget in budgets if (left := self._left(budget)) < dearest]
         if not left:
             return Curve((), (), None)
@@ -171,9 +171,7 @@ class Frontier:
         best = self.free().best
         if best is None:
             return None
-        return float(cost_by_month(self.fleet, best.paths, best.purchases, best.signed).max()) + held_usd_per_month(
-            self.case
-        )
+        return float(usd_by_month(self.fleet, best).max()) + held_usd_per_month(self.case)
 
 
 def rounded_up(usd: float) -> float:

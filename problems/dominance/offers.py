@@ -34,9 +34,7 @@ def without_dominated_offers(fleet: FleetProblem) -> FleetProblem:
         def moves_to(a: str, b: str = b) -> bool:
             if not _no_more_expensive(fleet.offers[a], fleet.offers[b], spot_matters[b]):
                 return False
-            if not fleet.vendors.no_more(a, b) or not covered_no_worse(fleet, a, b):
-                return False
-            if not draws_no_more(fleet, a, b):
+            if not asks_no_more(fleet, a, b):
                 return False
             pairs = [(pool, d, twins.get((pool.key, a, *_likeness(d)))) for pool, d in on[b]]
             box = fleet.offers[a].box
@@ -71,12 +69,17 @@ def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
     return no_way_costs_more(ways, a.box, b.box)
 
 
-def draws_no_more(fleet: FleetProblem, a: str, b: str) -> bool:
+def asks_no_more(fleet: FleetProblem, a: str, b: str) -> bool:
+    """Whether nothing but prices speaks for offer b: rules about vendors, power and carbon, what allowances cover."""
+    return fleet.vendors.no_more(a, b) and _covered_no_worse(fleet, a, b) and _draws_no_more(fleet, a, b)
+
+
+def _draws_no_more(fleet: FleetProblem, a: str, b: str) -> bool:
     """Whether what is bought of b draws and emits no more if it is bought of a, where that is limited."""
     return fleet.power is None or fleet.power.no_more(a, fleet.offers[a].box, b, fleet.offers[b].box)
 
 
-def covered_no_worse(fleet: FleetProblem, a: str, b: str) -> bool:
+def _covered_no_worse(fleet: FleetProblem, a: str, b: str) -> bool:
     """Whether each allowance that covers instances of b covers as many GPUs of a for no more of it."""
     per_gpu = [[each.takes.get(g, np.inf) / fleet.offers[g].box for g in (a, b)] for each in fleet.cover.of(b)]
     return all(own <= others * (1 + SAME) for own, others in per_gpu)

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.dominance.offers import covered_no_worse, draws_no_more, no_way_costs_more, runs_more_at_least
+from problems.dominance.offers import asks_no_more, no_way_costs_more, runs_more_at_least
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 
@@ -99,11 +99,7 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
         return False
     if runs_more_at_least(a, b) or (fleet.max_gpu_types is not None and a.gpu != b.gpu):
         return False
-    if not draws_no_more(fleet, first, second):
-        return False
-    if first in fleet.most_of_a_box or not fleet.vendors.no_more(first, second):
-        return False
-    if not covered_no_worse(fleet, first, second):
+    if first in fleet.most_of_a_box or not asks_no_more(fleet, first, second):
         return False
     ways = [(a.on_demand_usd_per_h, b.on_demand_usd_per_h), (a.spot_usd_per_h, b.spot_usd_per_h)]
     terms = set(a.reserved_usd_per_h) | set(b.reserved_usd_per_h)

@@ -14,9 +14,9 @@ from itertools import chain, pairwise
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from solvers.backends.clock import check
-from solvers.heuristics.budget_heuristic import DEAREST, BudgetHeuristic
+from solvers.heuristics.budget_heuristic import DEAREST, BudgetHeuristic, weighed
 from solvers.heuristics.budget_knapsack import BudgetKnapsack
-from solvers.heuristics.incumbent import Incumbent, complete, cost_by_month
+from solvers.heuristics.incumbent import Incumbent, complete, usd_by_month
 
 MOST_WEIGHTS = 24
 """values of a dollar that are tried"""
@@ -37,7 +37,7 @@ def budget_curve(heuristic: BudgetHeuristic, step_frac: float) -> Curve:
 
 
 def best_by_budget(fleet: FleetProblem, plans: Iterable[Incumbent]) -> Curve:
-    by_budget = [(float(cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max()), plan) for plan in plans]
+    by_budget = [(float(usd_by_month(fleet, plan).max()), plan) for plan in plans]
     best: Curve = []
     for usd, plan in sorted(by_budget, key=lambda at: (at[0], at[1].objective)):
         if not best or plan.objective < best[-1][1].objective * (1 - 1e-9):
@@ -68,7 +68,7 @@ def _corners(heuristic: BudgetHeuristic, step_frac: float) -> list[Incumbent]:
         if more <= 0 or less - more <= step_frac * rich.objective:
             continue
         plan = heuristic.at_weight(less / more)
-        if plan is not None and _weighed(plan, less / more) < _weighed(lean, less / more) * (1 - 1e-9):
+        if plan is not None and weighed(plan, less / more) < weighed(lean, less / more) * (1 - 1e-9):
             plans.append(plan)
             pairs += [(lean, plan), (plan, rich)]
     return plans
@@ -76,10 +76,6 @@ def _corners(heuristic: BudgetHeuristic, step_frac: float) -> list[Incumbent]:
 
 def _penalty(fleet: FleetProblem, path: Recipe) -> float:
     return float(fleet.weight[path.slot] @ path.penalty_usd_per_h)
-
-
-def _weighed(plan: Incumbent, weight: float) -> float:
-    return plan.cost_usd_per_month * weight + plan.penalty_usd_per_month
 
 
 def _between(heuristic: BudgetHeuristic, lean: Incumbent, rich: Incumbent, step_frac: float) -> Iterator[Incumbent]:

@@ -22,10 +22,10 @@ from solvers.heuristics.budget_knapsack import BudgetKnapsack
 from solvers.heuristics.incumbent import (
     Incumbent,
     complete,
-    cost_by_month,
     each_by_itself,
     incumbent_of,
     limits_are_kept,
+    usd_by_month,
 )
 
 MOST_WEIGHTS = 14
@@ -105,7 +105,7 @@ class BudgetHeuristic:
                 break
             weight = less / more
             plan = self.at_weight(weight)
-            if plan is None or _weighed(plan, weight) >= _weighed(lean, weight) * (1 - 1e-9):
+            if plan is None or weighed(plan, weight) >= weighed(lean, weight) * (1 - 1e-9):
                 break
             if limits_are_kept(fleet, plan):
                 lean = plan
@@ -139,7 +139,7 @@ class BudgetHeuristic:
         cheapest = complete(self.fleet, with_path(path))
         if cheapest is None or fleet.budget_usd_per_month is None:
             return plan
-        elsewhere = cost_by_month(fleet, cheapest.paths, cheapest.purchases, cheapest.signed) - spent
+        elsewhere = usd_by_month(fleet, cheapest) - spent
         best = plan
         for units in range(UNITS_AROUND, -UNITS_AROUND - 1, -1):
             path, _ = spending.within(fleet.budget_usd_per_month - elsewhere + units * spending.unit_usd)
@@ -160,5 +160,5 @@ class BudgetHeuristic:
         return self.spendings[key]
 
 
-def _weighed(plan: Incumbent, weight: float) -> float:
+def weighed(plan: Incumbent, weight: float) -> float:
     return plan.cost_usd_per_month * weight + plan.penalty_usd_per_month

@@ -176,6 +176,11 @@ def usage_to_cover(fleet: FleetProblem, paths: Iterable[Recipe], purchases: Mapp
     return usage
 
 
+def usd_by_month(fleet: FleetProblem, plan: Incumbent) -> np.ndarray:
+    """What each month of a plan costs, however much it counts [month]."""
+    return cost_by_month(fleet, plan.paths, plan.purchases, plan.signed)
+
+
 def cost_by_month(
     fleet: FleetProblem,
     paths: tuple[Recipe, ...],
@@ -246,7 +251,7 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if not caps_are_kept(fleet, plan.paths, plan.purchases) or not _power_is_kept(fleet, plan):
         return False
     budget = fleet.budget_usd_per_month
-    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases, plan.signed).max() <= budget * (1 + 1e-9)
+    return budget is None or bool(usd_by_month(fleet, plan).max() <= budget * (1 + 1e-9))
 
 
 def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:

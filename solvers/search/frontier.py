@@ -24,7 +24,7 @@ from solvers.backends.clock import Stopped
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.budget_curve import Curve, best_by_budget, budget_curve, thinned
 from solvers.heuristics.budget_heuristic import BudgetHeuristic
-from solvers.heuristics.incumbent import Incumbent, cost_by_month
+from solvers.heuristics.incumbent import Incumbent, usd_by_month
 from solvers.pricing.budget_bounds import BudgetBound, highest, proved_within
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.dual_scaling import DualScaling
@@ -199,7 +199,7 @@ class BudgetSearch:
     def _keep(self, plan: Incumbent | None, budget: float = np.inf) -> None:
         """A plan, and a budget that it was found to keep, as far as a solver's tolerance goes."""
         if plan is not None:
-            usd = float(cost_by_month(self.fleet, plan.paths, plan.purchases, plan.signed).max())
+            usd = float(usd_by_month(self.fleet, plan).max())
             self.plans.append((min(usd, budget), plan))
 
     def _kept_by(self, budget: float) -> list[Incumbent]:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.case.allowances import beyond_usd, covers_of
+from planner.case.allowances import allowance_of, beyond_usd, covers_of
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.plan.account.flows import Flows
 from planner.plan.plan import AllowancePlan
@@ -82,13 +82,13 @@ class Covered:
 
     def _share_of_cost(self, name: str, item: str) -> float:
         """USD an hour; none of what is held, which is paid in any case."""
-        a = next(a for a in self.account.case.allowances or () if a.name == name)
+        a = allowance_of(self.account.case, name)
         return 0.0 if a.held else self.paid_usd_per_month(name, item) / HOURS_PER_MONTH
 
     def paid_usd_per_month(self, name: str, item: str) -> float:
         """What is paid for an allowance, used or not, as a share of what it covers; held ones too."""
         taken = {of: self._taken(name, of) for of_name, of in self.parts if of_name == name}
-        a = next(a for a in self.account.case.allowances or () if a.name == name)
+        a = allowance_of(self.account.case, name)
         whole = sum(taken.values())
         return a.usd_per_h * self.units[name] * HOURS_PER_MONTH * taken[item] / whole if whole else 0.0
 
@@ -104,7 +104,7 @@ class Covered:
 
     def _record(self, name: str) -> AllowancePlan:
         account, units = self.account, self.units[name]
-        a = next(a for a in account.case.allowances or () if a.name == name)
+        a = allowance_of(account.case, name)
         cover = next(cover for cover in self.all.each if cover.key == name)
         usd = units * a.usd_per_h * HOURS_PER_MONTH
         mine = [item for of, item in self.parts if of == name]

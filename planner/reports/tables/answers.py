@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from planner.case.allowances import allowance_of
 from planner.case.apis import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
 from planner.catalog.names import sells
@@ -15,7 +16,7 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import having_usd, there_usd
-from planner.plan.signing import allowance_of, allowances_to_be_signed, to_be_signed, whole_term_usd
+from planner.plan.signing import allowances_to_be_signed, to_be_signed, whole_term_usd
 from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, allowance_amount, throughput_error
 from planner.reports.table import DATA, EVERY, PEOPLE, Cell, Cells, Format, Table
@@ -79,7 +80,7 @@ def _allowances(plan: Plan) -> Iterator[Cells]:
     for a in allowances_to_be_signed(plan):
         yield Cells(
             what=f"{allowance_amount(plan, a)} of {a.name}",
-            term=ALLOWANCE_TERMS[allowance_of(plan, a.name).term],
+            term=ALLOWANCE_TERMS[allowance_of(plan.case, a.name).term],
             cost_usd_per_month=a.usd_per_month,
             whole_term_usd=whole_term_usd(plan, a),
             at_signing_usd=None,
@@ -89,7 +90,7 @@ def _allowances(plan: Plan) -> Iterator[Cells]:
 
 def _allowances_usd(plan: Plan, of_apis: bool) -> float:
     signed = allowances_to_be_signed(plan)
-    return sum(a.usd_per_month for a in signed if (allowance_of(plan, a.name).api is not None) == of_apis)
+    return sum(a.usd_per_month for a in signed if (allowance_of(plan.case, a.name).api is not None) == of_apis)
 
 
 def _unsigned(plan: Plan) -> Iterator[Cells]:

@@ -10,7 +10,7 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from problems.horizon.horizon_problem import Block, BlockPlan
 from problems.horizon.risk import Weights
-from solvers.heuristics.incumbent import Incumbent, cost_by_month, penalty_by_month
+from solvers.heuristics.incumbent import Incumbent, penalty_by_month, usd_by_month
 from solvers.search.fleet_solution import FleetSolution, Options, outcome_of
 
 SAME_WEIGHTS = 1e-3
@@ -84,7 +84,7 @@ def _served(plan: Incumbent) -> set[tuple[str, tuple[str, ...]]]:
 
 def usd_in(block: Block, fleet: FleetProblem, plan: Incumbent, less_usd_per_month: float = 0.0) -> dict[str, float]:
     """What a plan comes to in each scenario, penalties included."""
-    by_month = cost_by_month(fleet, plan.paths, plan.purchases, plan.signed) + penalty_by_month(fleet, plan.paths)
+    by_month = usd_by_month(fleet, plan) + penalty_by_month(fleet, plan.paths)
     return block.usd_in(np.asarray(by_month) - less_usd_per_month)
 
 
