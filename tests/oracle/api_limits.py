@@ -18,7 +18,7 @@ from tests.oracle.vendor_caps import HOURS, SLOTS, Way, cap_case, ways
 from tests.support.fleets import Case
 
 Counted = dict[tuple[str, str], dict[str, tuple[float, float, tuple[float, float]]]]
-"""API and kind -> by pool: limit a minute, what a request counts as, and the busiest minute of each slot over its mean"""
+"""API and kind -> by pool: limit a minute, what a request counts as, and the busiest minute over the mean by slot"""
 
 
 def limited_case(seed: int) -> tuple[Case, Counted]:

@@ -77,7 +77,7 @@ def _power(account: Account) -> Iterator[Binding]:
 
 
 def _api_minutes(account: Account) -> Iterator[Binding]:
-        """Where the busiest minute of an hour is nearly at what an API takes: replicas are whole, so no hour is quite there."""
+    """Where the busiest minute of an hour is near what an API takes: replicas are whole, so none is quite there."""
     if not account.case.limits.api_per_minute:
         return
     for limit in limits_of_apis(account.case, account.slots, lambda w: [w.name]):
