@@ -41,7 +41,7 @@ def all_options(
     bare = replace(
         fleet, team_usd_per_month=0.0, budget_usd_per_month=None, budget_usd_on_average=None, max_gpus={},
         max_gpu_types=None, offers=offers,
-        vendors=NO_VENDORS, power=None, allowances=(),
+        vendors=NO_VENDORS, power=None, api_limits=(), allowances=(),
     )  # fmt: skip
     placed = {(pool, c.key): c for pool, accepted in candidates.accepted.items() for c in accepted}
     records, cheapest = [], []
