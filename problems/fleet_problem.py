@@ -44,6 +44,8 @@ class Offer:
     spot_usd_per_h: float | None = None
     reserved_usd_per_h: dict[str, float] = field(default_factory=dict)
     """price of a committed instance by term, paid every hour"""
+    usd_per_gpu_h: float = 0.0
+    """of a GPU in use, besides what its instance costs: energy, where that is paid for"""
     max_instances: int | None = None
     start_h: float = 0.0
     """hours before its use that an instance bought by the hour must be bought"""
@@ -302,6 +304,14 @@ class FleetProblem:
     def starts_late(self, g: str) -> bool:
         """Whether instances of an offer take time to start that somebody has to pay for."""
         return self.slot_before is not None and self.offers[g].start_h > 0
+
+    def energy_usd_per_h(self, recipe: Recipe) -> np.ndarray:
+        """What the GPUs that a recipe uses cost besides their instances [serving]"""
+        usd = np.zeros(recipe.servings)
+        for g in recipe.offers:
+            if each := self.offers[g].usd_per_gpu_h:
+                usd = usd + each * recipe.gpus_on(g)
+        return usd
 
     def gpus_of(self, recipe: Recipe) -> tuple[str, ...]:
         """the kinds of GPU that a recipe uses, each once"""

@@ -19,7 +19,7 @@ from planner.case.quarters import Block as QuarterBlock
 from planner.case.quarters import block_case, block_name, blocks_of, case_in, future_of, held_usd, month_groups
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import term_months
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
 from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
@@ -124,7 +124,7 @@ class HorizonWork:
     def _column(
         self, g: str, term: str, quarter: int, s: Scenario | None, usd_per_h: float, months: float
     ) -> CommitmentColumn:
-        ends = quarter + TERM_MONTHS[term] // MONTHS_OF_A_QUARTER
+        ends = quarter + term_months(term) // MONTHS_OF_A_QUARTER
         blocks = tuple(
             b
             for b, q in enumerate(self.quarters)
@@ -182,7 +182,7 @@ class HorizonWork:
             quarter=c.quarter,
             scenario=c.scenario,
             first_day=first,
-            last_day=last_day_after(first, TERM_MONTHS[c.term]),
+            last_day=last_day_after(first, term_months(c.term)),
             usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
             upfront_usd=n * upfront.upfront_usd if upfront else 0.0,
             inside_usd=n * c.usd_per_month * inside_months(self.case, c.term, c.quarter),

@@ -26,8 +26,9 @@ def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Off
     for offer in offers.values():
         named.setdefault(offer.region, set()).add(place_of(offer))
         named.setdefault(place_of(offer), set()).add(place_of(offer))
+    own_sites = {own.site for own in spec.menu.own}
     for name in spec.sites:
-        if name not in named:
+        if name not in named and name not in own_sites and own_sites <= set(spec.sites):
             remedy = did_you_mean(name, named) or f"The menu has {', '.join(sorted(named))}"
             notes.complain(("sites", name), f"no instance on the menu is in {shown(name, 60)}", remedy)
     for name in sorted(
