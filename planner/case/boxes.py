@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from planner.case.case import Case, Workload
@@ -41,23 +41,30 @@ def boxes_by_model(
     models = dict.fromkeys(choice.model for w in workloads for choice in w.models)
     if given is not None:
         return dict.fromkeys(models, given) if given > 1 else None
+    sizes = _replica_sizes(offers, catalog.gpus, most_gpus)
+    if not sizes:
+        return None
     schemes = [catalog.quantizations[q] for q in quantizations]
-    kinds = {(offer.gpu, offer.gpus) for offer in offers.values()}
-    sizes = [(catalog.gpus[gpu], min(gpus, most_gpus)) for gpu, gpus in sorted(kinds) if gpu in catalog.gpus]
-    needy = [
-        m for m in models if sizes and not any(fits_one_box(catalog.models[m], gpu, n, schemes) for gpu, n in sizes)
-    ]
-    return dict.fromkeys(needy, MOST_BOXES) or None
+    too_large = _without_a_box({m: catalog.models[m] for m in models}, sizes, schemes)
+    return dict.fromkeys(too_large, MOST_BOXES) or None
 
 
 def models_without_a_box(case: Case) -> list[str]:
     """Models of a case that no single box of it holds in any of its quantizations."""
-    kinds = sorted({(offer.gpu, min(offer.gpus, case.limits.max_gpus_per_replica)) for offer in case.offers.values()})
-    schemes = list(case.quantizations.values())
-    sizes = [(case.gpus[gpu], n) for gpu, n in kinds]
-    return [
-        name for name, model in case.models.items() if not any(fits_one_box(model, gpu, n, schemes) for gpu, n in sizes)
-    ]
+    sizes = _replica_sizes(case.offers, case.gpus, case.limits.max_gpus_per_replica)
+    return _without_a_box(case.models, sizes, list(case.quantizations.values()))
+
+
+def _replica_sizes(offers: Mapping[str, Offer], gpus: Mapping[str, Gpu], most_gpus: int) -> list[tuple[Gpu, int]]:
+    """The most GPUs that a replica in one box may have, by the kinds of boxes on a menu."""
+    kinds = sorted({(offer.gpu, min(offer.gpus, most_gpus)) for offer in offers.values()})
+    return [(gpus[gpu], n) for gpu, n in kinds if gpu in gpus]
+
+
+def _without_a_box(
+    models: Mapping[str, Model], sizes: Iterable[tuple[Gpu, int]], schemes: Sequence[Quantization]
+) -> list[str]:
+    return [name for name, model in models.items() if not any(fits_one_box(model, g, n, schemes) for g, n in sizes)]
 
 
 def with_boxes(case: Case, models: Iterable[str], most: int) -> Case:

@@ -103,7 +103,7 @@ def _placed(fleet: HostedFleet, command: str) -> str:
 def _costs(fleet: HostedFleet, made: Export) -> Iterator[str]:
     yield (
         f"the plan: ${planned_usd(fleet):,.0f} for this month, including APIs and everything else "
-        f"(${fleet.plan.cost_usd_per_month:,.0f} a month on average)"
+        f"(${fleet.plan.total_usd_per_month:,.0f} a month on average)"
     )
     for line in fleet.plan.fleet:
         counts = [line.instances_by_slot[t] for t in fleet.slots]

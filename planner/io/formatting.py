@@ -11,7 +11,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 def usd(amount: float) -> str:
     """$12,345, or with cents below ten dollars."""
-    sign = "-" if amount < 0 else ""
+    sign = "-" if amount <= -0.005 else ""
     return f"{sign}${abs(amount):,.0f}" if abs(amount) >= 9.995 else f"{sign}${abs(amount):,.2f}"
 
 

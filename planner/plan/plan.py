@@ -67,6 +67,7 @@ class Baseline(Strict):
     cost_usd_per_month: float
     usd_per_1m_tokens: float
     savings_usd_per_month: float
+    """by the whole bill, what is held included"""
     savings_frac: float
     source: str
     date: str | None = None
@@ -648,6 +649,11 @@ class Plan(Result, Strict):
     def total_usd_per_month(self) -> float:
         """With what is held."""
         return self.cost_usd_per_month + self.held_usd_per_month
+
+    @property
+    def total_usd_per_1m_tokens(self) -> float:
+        """With what is held."""
+        return 1e6 * self.total_usd_per_month / self.tokens_per_month if self.tokens_per_month else 0.0
 
     @property
     def starts_per_month(self) -> float:

@@ -38,7 +38,7 @@ def token_costs(plan: Plan) -> TokenCosts:
     share = _share_of_prompts(facts)
     if share is None or not reads or not writes:
         return TokenCosts(reads, writes, None, None)
-    usd = plan.cost_usd_per_month
+    usd = plan.total_usd_per_month
     return TokenCosts(reads, writes, 1e6 * usd * share / reads, 1e6 * usd * (1 - share) / writes)
 
 

@@ -57,7 +57,7 @@ def answer(plan: Plan) -> Hero:
     from planner.reports.charts.money import by_workload
 
     return Hero(
-        usd(plan.cost_usd_per_month),
+        usd(plan.total_usd_per_month),
         " / month",
         (Lines((in_a_sentence(plan),), tone="prose"), *warnings(plan)),
         beside=(signing(plan), moving(plan), simpler(plan), _elsewhere(plan)),
@@ -181,8 +181,8 @@ def _per_what(plan: Plan) -> Sentence:
     else:
         split = f"{read} tokens in, {written} out a month"
     answered = sum(w.requests_per_month - w.shed_requests_per_month for w in plan.workloads)
-    each = f" · {usd_small(1e3 * plan.cost_usd_per_month / answered)} / 1,000 requests" if answered else ""
-    return Mark(f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens{each}"), " ", Mark(split, "small")
+    each = f" · {usd_small(1e3 * plan.total_usd_per_month / answered)} / 1,000 requests" if answered else ""
+    return Mark(f"{usd_small(plan.total_usd_per_1m_tokens)} / 1M tokens{each}"), " ", Mark(split, "small")
 
 
 def _to_run(plan: Plan) -> Iterator[str | Mark]:
@@ -202,12 +202,13 @@ def _to_run(plan: Plan) -> Iterator[str | Mark]:
     if apis:
         requests = sum(w.requests_per_month for w in plan.workloads)
         share = sum(w.api_share_frac * w.requests_per_month for w in plan.workloads) / requests
-        of_cost = percent(plan.costs.api_usd_per_month / plan.cost_usd_per_month)
+        whole = plan.total_usd_per_month
+        of_cost = percent(plan.costs.api_usd_per_month / whole if whole else 0.0)
         yield f", and buy {percent(share)} of the requests ({of_cost} of the cost) from {', '.join(apis)}"
         if idle_h := hours_without_replicas(plan):
             yield f", which answers everything in {idle_h:,.0f} hours a month"
     team = plan.costs.engineers_usd_per_month
-    if team >= LARGE_TEAM_FRAC * plan.cost_usd_per_month:
+    if team and team >= LARGE_TEAM_FRAC * plan.total_usd_per_month:
         yield f"; {usd(team)} / month of it is for engineers"
 
 

@@ -19,6 +19,7 @@ from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
 from planner.judgement.sellers import SoldForLess, sold_for_less
 from planner.plan.account import account_of
+from planner.plan.account.held import held_usd_by_workload
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.late_lengths import late_answers, late_lengths
 from planner.plan.plan import AllowancePlan, BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
@@ -296,7 +297,7 @@ def _no_room(plan: Plan) -> str:
     budget = plan.case.limits.budget_usd_per_month
     if budget is not None:
         reached = any(b.limit == "budget_usd_per_month" for b in plan.binding)
-        room = budget - plan.cost_usd_per_month
+        room = budget - plan.total_usd_per_month
         one_more = [line.usd_per_h * HOURS_PER_MONTH for line in plan.fleet]
         if reached:
             reasons.insert(0, f"the budget of {usd(budget)} a month is used up")
@@ -308,10 +309,12 @@ def _no_room(plan: Plan) -> str:
 
 def held_sentence(plan: Plan) -> str:
     """What is paid in any case for what was signed before; nothing where nothing is held."""
-    if not plan.held_usd_per_month:
+    held, b = plan.held_usd_per_month, plan.baseline
+    if not held:
         return ""
-    whole, held = usd(plan.cost_usd_per_month + plan.held_usd_per_month), usd(plan.held_usd_per_month)
-    return f"{whole} / month including the {held} paid in any case for what is held; no other figure here includes it"
+    new = usd(plan.cost_usd_per_month)
+    left = f"all at {baseline_name(plan)} now: {usd(held + b.cost_usd_per_month)} / month until that lapses"
+    return f"{usd(held)} / month is paid in any case for what is held, {new} is new (all that workloads show); {left}"
 
 
 def left_out(plan: Plan) -> str:
@@ -624,7 +627,9 @@ def beside_what_apis_may_serve(plan: Plan) -> BesideBaseline | None:
     others = [bill for bill in bills if bill.may_use_an_api]
     if not barred or not others:
         return None
-    own = plan.cost_usd_per_month - sum(w.cost_usd_per_month for w in plan.workloads if w.name in barred)
+    held = held_usd_by_workload(account_of(plan)) if plan.held_usd_per_month else {}
+    of_barred = (w.cost_usd_per_month + held.get(w.name, 0.0) for w in plan.workloads if w.name in barred)
+    own = plan.total_usd_per_month - sum(of_barred)
     return BesideBaseline(own, sum(bill.cost_usd_per_month for bill in others))
 
 

@@ -74,13 +74,14 @@ def _block_document(plan: Plan, explanation: Explanation | None, verbose: bool) 
         ),
         foot=f"fleetplan {plan.fleetplan_version}. A month is 730 hours. Every figure belongs to the plan "
         f"{plan.case_hash[:19]}.",
-        tab=f"{plan.name}: {usd(plan.cost_usd_per_month)} / month",
+        tab=f"{plan.name}: {usd(plan.total_usd_per_month)} / month",
         json=plan.to_json,
         tables=lambda: tables.tables_of(plan),
         facts=lambda: (
             ("plan", plan.name),
             ("status", plan.status),
             ("cost_usd_per_month", plan.cost_usd_per_month),
+            *([("held_usd_per_month", plan.held_usd_per_month)] if plan.held_usd_per_month else []),
             ("bound_usd_per_month", plan.bound_usd_per_month),
             ("baseline_usd_per_month", plan.baseline.cost_usd_per_month),
             ("tokens_per_month", plan.tokens_per_month),
@@ -94,7 +95,7 @@ def notebook_parts(plan: Plan) -> Iterator[Part]:
     """The answer, the fleet and the workloads, for notebooks."""
     b = plan.baseline
     against = f"{phrases.baseline_name(plan)}: {usd(b.cost_usd_per_month)} / month; {phrases.proof(plan)}"
-    yield Lines(((Mark(f"{plan.name}: {usd(plan.cost_usd_per_month)} / month"),), (against,)), tone="prose")
+    yield Lines(((Mark(f"{plan.name}: {usd(plan.total_usd_per_month)} / month"),), (against,)), tone="prose")
     yield from notices(plan)
     yield from (TablePart(tables.fleet(plan)), TablePart(pools(plan)))
 
@@ -103,10 +104,10 @@ def _headline(plan: Plan) -> Iterator[Part]:
     b = plan.baseline
     at_api = f"{phrases.baseline_name(plan)} {usd(b.cost_usd_per_month)} / month"
     rows = (
-        (f"{usd(plan.cost_usd_per_month)} / month", at_api, phrases.saving(plan)),
+        (f"{usd(plan.total_usd_per_month)} / month", at_api, phrases.saving(plan)),
         *((BLANK, *sellers) for sellers in (phrases.beside_sellers(plan),) if sellers),
         (
-            f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
+            f"{usd_small(plan.total_usd_per_1m_tokens)} / 1M tokens",
             f"{usd_small(b.usd_per_1m_tokens)} / 1M tokens",
             f"{tokens(plan.tokens_per_month)} tokens / month",
         ),
@@ -328,7 +329,7 @@ def _build_or_buy(plan: Plan) -> Table:
     falls = "what is signed is still paid" if plan.allowances else falls
     falls = "servers stay, at the value in the books" if plan.bought else falls
     rows = (
-        ("a month", usd(plan.cost_usd_per_month), usd(plan.baseline.cost_usd_per_month)),
+        ("a month", usd(plan.total_usd_per_month), usd(plan.baseline.cost_usd_per_month)),
         ("latency", latency, "whatever the provider gives"),
         ("requests sent to an API provider", percent(outside), "100%"),
         ("engineers", f"{usd(team)} a month" if team else "none counted", "none counted"),

@@ -198,7 +198,7 @@ def _plan(plan: Any) -> View:
     from planner.reports.phrases import proof
     from planner.reports.plan import plan_document
 
-    cost = f"{usd(plan.cost_usd_per_month)} / month"
+    cost = f"{usd(plan.total_usd_per_month)} / month"
     line = ", ".join([plan.name, counted(len(plan.workloads), "workload"), cost, proof(plan)])
     return _described(line, plan.as_json, plan_document(plan), fragment=lambda: fragment(plan))
 

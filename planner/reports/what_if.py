@@ -28,6 +28,7 @@ FIGURES = (
     C("next_1000_requests_per_month", "requests of the next $1,000", "tokens"),
     C("next_1000_basis", "how that is known"),
     C("least_budget_usd_per_month", "least budget $/month", "money"), C("fleet", "fleet at its busiest"),
+    C("held_usd_per_month", "held $/month", "money"), C("total_usd_per_month", "with what is held $/month", "money"),
 )  # fmt: skip
 HORIZON_FIGURES = (
     C("budget_usd_per_month", "budget $/month", "money"), C("months", "months", "count"),
@@ -121,6 +122,7 @@ def _keys_for_people(sweep: Sweep) -> set[str]:
         return keys | {"cost_usd_per_month"} | {k for k in ("shed_frac",) if any(row.get(k) for row in sweep.rows)}
     keys = {"budget_usd_per_month", "cost_usd_per_month", "served_frac", "usd_per_1m_tokens"}
     keys |= {k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in sweep.rows)}
+    keys |= {"total_usd_per_month"} if any(row.get("held_usd_per_month") for row in sweep.rows) else set()
     return keys | {"next_1000_served_frac" if sweep.budgets else "peak_gpus"}
 
 
@@ -167,6 +169,9 @@ def notes(sweep: Sweep) -> list[str]:
         lines += _horizon_notes(sweep)
     elif any(p.get("api_frac") for p in sweep.rows):
         lines.append("served includes what the API answers")
+    if held := sorted({p["held_usd_per_month"] for p in sweep.rows if p.get("held_usd_per_month")}):
+        amount = usd(held[0]) if len(held) == 1 else f"{usd(held[0])} to {usd(held[-1])}"
+        lines.append(f"budgets count the {amount} / month paid in any case for what is held; cost is what comes on top")
     if any(p.get("penalty_usd_per_month") for p in sweep.rows):
         lines.append("gaps and bounds refer to cost + penalty; the penalty of shed requests is not part of the cost")
     return lines

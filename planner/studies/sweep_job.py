@@ -60,6 +60,8 @@ def point(case: Case, budget: float | None, found: BudgetPlan) -> Point:
     return {
         "budget_usd_per_month": budget,
         "cost_usd_per_month": plan.cost_usd_per_month if plan else None,
+        "held_usd_per_month": plan.held_usd_per_month if plan else None,
+        "total_usd_per_month": plan.total_usd_per_month if plan else None,
         "bound_usd_per_month": found.bound_usd_per_month,
         "served_frac": served_frac(plan) if plan else None,
         "api_frac": share(plan, "api_share_frac") if plan else None,
@@ -81,6 +83,7 @@ def point(case: Case, budget: float | None, found: BudgetPlan) -> Point:
 def point_of_error(budget: float | None, error: str) -> Point:
     """A row for a run that failed by itself: the others stand."""
     names = (
+        *("held_usd_per_month", "total_usd_per_month"),
         *("cost_usd_per_month", "bound_usd_per_month", "served_frac", "api_frac", "shed_frac", "gap_frac"),
         *("penalty_usd_per_month", "usd_per_1m_tokens", "tokens_per_month", "requests_per_month"),
         *("baseline_usd_per_month", "least_budget_usd_per_month", "peak_gpus", "fleet"),

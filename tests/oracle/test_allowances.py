@@ -15,6 +15,7 @@ from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.allowances import dollar_case, least_usd, units_case
+from tests.oracle.bounds import check_bounds
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
 
@@ -46,6 +47,12 @@ def agrees(case: Case, truth: float, solver: SolverName) -> None:
     assert solution.bound_usd_per_month <= truth * (1 + 1e-9) + 1e-9
     assert solution.best is not None
     check_plan(case, solution.best)
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 4))
+@pytest.mark.parametrize("kind", ["dollars", "units"])
+def test_no_bound_of_column_generation_exceeds_the_optimum(kind: str, seed: int) -> None:
+    check_bounds((dollar_case(seed) if kind == "dollars" else units_case(seed)).fleet, truth_of(kind, seed))
 
 
 def test_allowances_decide() -> None:

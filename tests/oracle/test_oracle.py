@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import FleetProblem, Offer
+from problems.fleet_problem import Offer
 from problems.pricing import Priced
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
 from solvers.pricing import reduced_cost_fixing as what_matters
-from solvers.pricing.column_generation import ColumnGeneration, Generated
 from solvers.pricing.dual_bound import dual_bound_of, most_to_pay
 from solvers.pricing.reduced_cost_fixing import still_possible
 from solvers.search import search
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.bounds import Rounds, check_bounds
 from tests.oracle.brute_force import brute_force, cheapest_with
 from tests.oracle.cases import lever_case, truth_of
 from tests.oracle.menus import Choice, Way
@@ -141,30 +141,9 @@ def test_without_a_lever_some_optimum_changes(lever: str, times: int) -> None:
     assert changed == times
 
 
-class Rounds:
-    """Column generation stopped after each round: the bound so far, and what it is made of."""
-
-    def __init__(self, fleet: FleetProblem) -> None:
-        self.bounds: list[float] = []
-        self.generation = ColumnGeneration(fleet, lambda n, bound: self.bounds.append(bound))
-
-    def run(self, tolerance_frac: float, stop: bool) -> Generated:
-        return self.generation.run(tolerance_frac, enough=lambda generation: stop)
-
-
 @pytest.mark.parametrize("seed", SEEDS[::6])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
-    """After every round, wherever it stops; and infeasible only where it is."""
-    case, truth = lever_case(seed).case, truth_of(seed)
-    rounds = Rounds(case.fleet)
-    for tolerance_frac, stop in ((0.5, True), (0.05, True), (0.01, False), (1e-6, False)):
-        generated = rounds.run(tolerance_frac, stop)
-        if generated.feasible is False:
-            assert truth.objective == math.inf
-            return
-        assert generated.bound <= truth.objective * (1 + 1e-9)
-        assert generated.bound_at_prices <= truth.objective * (1 + 1e-9)
-    assert all(bound <= truth.objective * (1 + 1e-9) for bound in rounds.bounds)
+    check_bounds(lever_case(seed).case.fleet, truth_of(seed).objective)
 
 
 @pytest.mark.parametrize("seed", SEEDS[1::6])

@@ -12,9 +12,9 @@ import pytest
 
 from problems.power import PowerLimits
 from solvers.heuristics.incumbent import limits_are_kept
-from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.bounds import check_bounds
 from tests.oracle.power_limits import least_usd, power_case
 from tests.support.fleets import Case, random_case
 
@@ -54,13 +54,7 @@ def test_the_limits_decide() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS[::3])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
-    truth, bounds = truth_of(seed), []
-    generation = ColumnGeneration(power_case(seed).fleet, lambda n, bound: bounds.append(bound))
-    for tolerance_frac in (0.5, 0.01, 1e-6):
-        if generation.run(tolerance_frac).feasible is False:
-            assert truth == math.inf
-            return
-    assert all(bound <= truth * (1 + 1e-9) for bound in bounds)
+    check_bounds(power_case(seed).fleet, truth_of(seed))
 
 
 @pytest.mark.parametrize("limit", ["most_kw", "most_kg_per_month"])

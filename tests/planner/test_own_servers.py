@@ -91,7 +91,9 @@ def test_every_reader_gets_the_same_sum() -> None:
     """Costs, the table of parts, what is signed, a budget in FOCUS, months, workloads, and other demand."""
     plan = planned()
     costs, money = plan.costs, account_of(plan).money
-    assert (costs.bought_usd_per_month or 0) + (costs.energy_usd_per_month or 0) == pytest.approx(plan.cost_usd_per_month)
+    assert (costs.bought_usd_per_month or 0) + (costs.energy_usd_per_month or 0) == pytest.approx(
+        plan.cost_usd_per_month
+    )
     rows = bought(plan).rows
     assert sum(row[-1] for row in rows[:-1]) == pytest.approx(rows[-1][-1])
     first, *others, whole = to_sign(plan).rows

@@ -149,18 +149,16 @@ def _covered(own: SavingsPlanSpec, at: Keys, offers: dict[str, Offer], notes: No
 def _complain_of_too_much(
     spec: DemandFile, own: SavingsPlanSpec, at: Keys, rates: dict[str, float], notes: Notes
 ) -> None:
-    """A commitment above what all instances that may run can take of it."""
+    """A limit above what all instances that may run can take; what is held is as it is, and the rest of it is lost."""
     most = 0.0
     for key, rate in rates.items():
         quotas = [n for name, n in spec.policy.max_instances.items() if name in (key, key.split("@")[0])]
         if not quotas:
             return
         most += rate * min(quotas)
-    for name in ("held", "max"):
-        usd = getattr(own, name)
-        if usd is not None and usd > most * (1 + SAME):
-            message = f"is above what its instances can use, ${most:,.2f}/h at policy.max_instances"
-            notes.complain((*at, name), message, f"Write ${most:,.2f}/h or less, or widen policy.max_instances")
+    if own.max is not None and own.max > most * (1 + SAME):
+        message = f"is above what its instances can use, ${most:,.2f}/h at policy.max_instances"
+        notes.complain((*at, "max"), message, f"Write ${most:,.2f}/h or less, or widen policy.max_instances")
 
 
 def _provisioned(

@@ -175,9 +175,7 @@ def change_rules(limit: float | ChangeSpec, change: float, of: str, detail: str)
 
 def max_usd_per_1m_tokens(j: Judged) -> Iterator[Rule]:
     """What is held counts too: it is paid in any case."""
-    held, tokens = j.plan.held_usd_per_month, j.plan.tokens_per_month
-    value = j.plan.usd_per_1m_tokens + (1e6 * held / tokens if tokens else 0.0)
-    limit = j.policy.max_usd_per_1m_tokens or 0.0
+    value, limit = j.plan.total_usd_per_1m_tokens, j.policy.max_usd_per_1m_tokens or 0.0
     yield at_most("max_usd_per_1m_tokens", "cost of a million tokens", "usd_per_1m_tokens", value, limit)
 
 
@@ -185,9 +183,8 @@ def min_savings(j: Judged) -> Iterator[Rule]:
     """What is held counts too: it is paid in any case."""
     b = j.plan.baseline
     detail = f"against {usd(b.cost_usd_per_month)} / month from {b.provider}/{b.model}"
-    held = j.plan.held_usd_per_month
-    saved = b.savings_frac - (held / b.cost_usd_per_month if b.cost_usd_per_month else 0.0)
-    yield at_least("min_savings", "savings on the API bill", "frac", saved, j.policy.min_savings or 0.0, detail)
+    limit = j.policy.min_savings or 0.0
+    yield at_least("min_savings", "savings on the API bill", "frac", b.savings_frac, limit, detail)
 
 
 def max_commitment_usd(j: Judged) -> Iterator[Rule]:

@@ -80,10 +80,8 @@ def export(fleet: HostedFleet) -> Export:
         files=files,
         covers=(
             "a folder for each cloud and region, which is a cluster of its own; in it, a file for each deployment",
-            "a Deployment with the engine's arguments as planned, as many GPUs as a replica takes, and the instance "
-            "type it was planned on; its name ends in -spot if it runs on spot instances",
-            "a Service in front of both, and a budget by which one replica at a time may be evicted",
-            *_groups_are_told(fleet),
+            *_workloads_are_told(fleet),
+            "a Service in front of it, spot or not, and a budget by which one replica at a time may be evicted",
             *_spread_is_told(fleet),
             "as many replicas of each as its busiest hour needs: the targets keda and karpenter follow the hours",
             _security(fleet),
@@ -110,7 +108,12 @@ def export(fleet: HostedFleet) -> Export:
     )
 
 
-def _groups_are_told(fleet: HostedFleet) -> Iterator[str]:
+def _workloads_are_told(fleet: HostedFleet) -> Iterator[str]:
+    if any(h.boxes == 1 for h in fleet.hosted):
+        yield (
+            "a Deployment with the engine's arguments as planned, as many GPUs as a replica takes, and the instance "
+            "type it was planned on; its name ends in -spot if it runs on spot instances"
+        )
     for h in fleet.hosted:
         if h.boxes > 1:
             yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -369,10 +369,14 @@ class Money:
 
     def gpu_usd(self, s: Served) -> float:
         """Deployments on the same offer share its cost by their GPU-hours, workloads in a pool by their load-hours."""
+        return self.share_of_offers(s, self._offer_usd)
+
+    def share_of_offers(self, s: Served, usd_of: Callable[[str], float]) -> float:
+        """What a workload bears of amounts by offer."""
         pool, usd = self.account.pool_of(s.w.name), 0.0
         for d in pool.deployments:
             own = self.account.a_month(d.replicas_by_slot) * d.gpus_per_replica
-            usd += self._offer_usd(d.offer) * own / self._gpu_hours(d.offer) if own else 0.0
+            usd += usd_of(d.offer) * own / self._gpu_hours(d.offer) if own else 0.0
         return usd * self.account.share_of_load(pool, s)
 
     def _offer_usd(self, offer: str) -> float:
@@ -387,8 +391,11 @@ class Money:
 
     @cached_property
     def baseline(self) -> Baseline:
-        """All that is answered would be bought, what a cache of answers finds too; providers cache prompts."""
-        case, cost = self.account.case, self.cost_usd
+        """All that is answered would be bought, what a cache of answers finds too; providers cache prompts.
+
+        What is saved is beside the whole bill: what is held does not go away because others pay nothing for it.
+        """
+        case, cost = self.account.case, self.cost_usd + self.held_usd
         api, bills = case.apis[case.baseline], [self._baseline_bill(s) for s in self.account.served]
         usd = sum(bill.cost_usd_per_month for bill in bills)
         listed = any(w.baseline is not None or not w.api_allowed for w in case.workloads)

@@ -34,6 +34,7 @@ COSTS = {
     "vendors": 5,
     "servers": 7,
     "energy": 6,
+    "held": 1,
 }
 BASES = {"measured": 3, "interpolated": 6, "scaled": 5, "calibrated": 1, "estimated": 2}
 """best backed first"""

@@ -27,8 +27,9 @@ def costs(plan: Plan) -> Html:
         "vendors": c.vendors_usd_per_month or 0.0,
         "servers": c.bought_usd_per_month or 0.0,
         "energy": c.energy_usd_per_month or 0.0,
+        "held": plan.held_usd_per_month,
     }
-    total, most = plan.cost_usd_per_month, max(amounts.values())
+    total, most = plan.total_usd_per_month, max(amounts.values())
     named = sorted(((n, x) for n, x in amounts.items() if x), key=lambda nx: -nx[1])
     if not named:
         return Html("")
@@ -42,6 +43,7 @@ _COST_NAMES = {
     "reserved": "reserved GPUs", "on-demand": "GPUs on demand", "spot": "spot GPUs", "API": "tokens bought from an API",
     "caches": "caches", "engineers": "engineers", "vendors": "fixed costs of providers, regions and APIs",
     "servers": "servers of its own", "energy": "energy of GPUs in servers of its own",
+    "held": "what is held, paid in any case",
 }  # fmt: skip
 
 
@@ -133,7 +135,7 @@ def fleet_by_gpu(plan: Plan) -> Html:
 
 def ranges(plan: Plan) -> Html:
     """What would move the cost. How far it is proved is no range of it: that is about other plans."""
-    table, mid = what_moves_it(plan), plan.cost_usd_per_month
+    table, mid = what_moves_it(plan), plan.total_usd_per_month
     rows = [(str(what), float(low or 0), float(high or 0)) for what, low, high, *_ in table.rows]
     values = [mid, *(x for _, low, high in rows for x in (low, high))]
     if max(values) <= 0:

@@ -13,6 +13,8 @@ from planner.catalog.names import sells
 from planner.catalog.terms import is_bought, term_months
 from planner.io.formatting import counted, percent
 from planner.io.remembered import of_the_last
+from planner.plan.account import account_of
+from planner.plan.account.held import held_usd_by_workload
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
@@ -50,7 +52,7 @@ BY_THE_HOUR, BY_THE_TOKEN, SALARIES = "by the hour", "by the token", "salaries"
 
 
 def to_sign(plan: Plan) -> Table:
-    """Every part of the cost, by what has to be signed for it and for how long; the rows add up to the cost."""
+    """Every part of the whole bill, by what has to be signed for it and for how long; the rows add up to it."""
     upfront: tuple[Format, ...] = EVERY if any(c.upfront_usd for c in plan.commitments) else DATA
     columns = (
         C("what", "what"),
@@ -62,7 +64,7 @@ def to_sign(plan: Plan) -> Table:
     )
     signed = (*_commitments(plan), *_allowances(plan))
     whole = Cells(
-        what="in all", cost_usd_per_month=plan.cost_usd_per_month, whole_term_usd=whole_terms_usd(plan) or None
+        what="in all", cost_usd_per_month=plan.total_usd_per_month, whole_term_usd=whole_terms_usd(plan) or None
     )
     for key in ("at_signing_usd", "after_the_quarter_usd"):
         whole[key] = sum(float(row[key] or 0.0) for row in signed) or None
@@ -132,6 +134,8 @@ def _unsigned(plan: Plan) -> Iterator[Cells]:
         yield paid("energy of GPUs in use in servers that are bought", "by the kWh", costs.energy_usd_per_month)
     if costs.vendors_usd_per_month:
         yield paid("fixed costs of vendors", "by the month", costs.vendors_usd_per_month)
+    if plan.held_usd_per_month:
+        yield paid("what is held or signed already", "in any case", plan.held_usd_per_month)
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,10 @@ class Swing:
 
 
 def what_moves_it(plan: Plan) -> Table:
-    """The cost if something differs from what the plan assumes: demand first, then the rest by how far it moves."""
+    """The whole bill if something differs from what the plan assumes: demand first, then the rest by how far it moves.
+
+    What is held is part of every figure, since it moves with nothing.
+    """
 
     def change(x: Swing) -> str:
         low, high = (_signed_percent(plan, usd) for usd in (x.low_usd_per_month, x.high_usd_per_month))
@@ -165,7 +172,7 @@ def what_moves_it(plan: Plan) -> Table:
 
 
 def _signed_percent(plan: Plan, usd: float) -> str:
-    cost = plan.cost_usd_per_month
+    cost = plan.total_usd_per_month
     moved = (usd - cost) / cost if cost else 0.0
     return "0%" if not percent(abs(moved)).strip("0.%") else f"{'+' if moved > 0 else '-'}{percent(abs(moved))}"
 
@@ -187,19 +194,21 @@ def _demand(plan: Plan) -> Swing:
     off = f"{percent(1 - low.multiple)} lower or {percent(high.multiple - 1)} higher"
     beyond = f" (beyond your quota: {high.beyond[0]})" if high.beyond else ""
     costs = (low.cost_usd_per_month, plan.cost_usd_per_month, high.cost_usd_per_month)
-    return Swing(f"demand is {off}{beyond}", min(costs), max(costs))
+    held = plan.held_usd_per_month
+    return Swing(f"demand is {off}{beyond}", min(costs) + held, max(costs) + held)
 
 
 def _others(plan: Plan) -> Iterator[Swing]:
-    cost, shed = plan.cost_usd_per_month, plan.penalty_usd_per_month
+    held, shed = plan.held_usd_per_month, plan.penalty_usd_per_month
+    cost = plan.total_usd_per_month
     r, off = plan.if_throughput_is_off, throughput_error(plan)
     if off and plan.has("if_throughput_is_off"):
-        low = cost if r.low_usd_per_month is None else r.low_usd_per_month - shed
-        high = cost if r.high_usd_per_month is None else r.high_usd_per_month - shed
+        low = cost if r.low_usd_per_month is None else r.low_usd_per_month - shed + held
+        high = cost if r.high_usd_per_month is None else r.high_usd_per_month - shed + held
         none = "; if slower, no plan keeps the limits" if r.high_usd_per_month is None else ""
         yield Swing(f"replicas are {off} faster or slower{none}", low, high)
-    if plan.spot_at_p95_usd_per_month > cost + NOTHING_USD:
-        yield Swing("the spot price stays at its 95th percentile", cost, plan.spot_at_p95_usd_per_month)
+    if (at_p95 := plan.spot_at_p95_usd_per_month + held) > cost + NOTHING_USD:
+        yield Swing("the spot price stays at its 95th percentile", cost, at_p95)
     if assumed := assumed_usd(plan):
         moved = ASSUMED_OFF_FRAC * assumed
         share = percent(assumed / cost)
@@ -253,7 +262,7 @@ def _bills(plan: Plan) -> Iterator[Elsewhere]:
     at_baselines = apis_usd(plan.case, {baseline_of(plan.case, w) for w in plan.case.workloads})
     alone = [(f"{b.provider}/{b.model}", b.cost_usd_per_month, at_baselines)]
     for api, usd, fixed in sorted(whole or alone, key=lambda row: row[1]):
-        yield Elsewhere(api, size_beside(plan, api, names), everything, usd, fixed, plan.cost_usd_per_month)
+        yield Elsewhere(api, size_beside(plan, api, names), everything, usd, fixed, plan.total_usd_per_month)
     least: dict[tuple[str, ...], ProviderBill] = {}
     for bill in bills:
         known = least.get(bill.workloads)
@@ -284,5 +293,6 @@ def _likeness(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:
 
 
 def here_usd(plan: Plan, workloads: tuple[str, ...]) -> float:
-    """What some workloads cost in the plan, engineers aside."""
-    return sum(w.cost_usd_per_month for w in plan.workloads if w.name in workloads)
+    """What some workloads cost in the plan, with their share of what is held; engineers aside."""
+    held = held_usd_by_workload(account_of(plan)) if plan.held_usd_per_month else {}
+    return sum(w.cost_usd_per_month + held.get(w.name, 0.0) for w in plan.workloads if w.name in workloads)

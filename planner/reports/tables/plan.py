@@ -227,7 +227,8 @@ def spot_replicas(plan: Plan, planned: DeploymentPlan) -> list[int]:
 
 def costs(plan: Plan) -> Table:
     parts = [(key.removesuffix("_usd_per_month").replace("_", " "), usd) for key, usd in plan.costs if usd is not None]
-    rows = tuple((name, usd, _share(usd, plan)) for name, usd in (*parts, ("total", plan.cost_usd_per_month)))
+    parts += [("held", plan.held_usd_per_month)] if plan.held_usd_per_month else []
+    rows = tuple((name, usd, _share(usd, plan)) for name, usd in (*parts, ("total", plan.total_usd_per_month)))
     columns = (C("part", "part"), MONEY, C("share_of_cost_frac", "% of cost", "percent"))
     return Table("costs", "Costs", columns, rows)
 
@@ -322,4 +323,4 @@ def commands(plan: Plan) -> Table:
 
 
 def _share(usd_per_month: float, plan: Plan) -> float | None:
-    return usd_per_month / plan.cost_usd_per_month if plan.cost_usd_per_month else None
+    return usd_per_month / plan.total_usd_per_month if plan.total_usd_per_month else None

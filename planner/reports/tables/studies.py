@@ -105,7 +105,7 @@ def providers(plan: Plan, bills: Sequence[ProviderBill], title: str = "The same 
         MONEY,
         fixed_column((fixed_usd(plan, b) for b in bills), lambda b: fixed_usd(plan, b)),
         C("here_usd_per_month", "in the plan", "money",
-          get=lambda b: plan.cost_usd_per_month if _is_whole(b) else here_usd(plan, b.workloads)),
+          get=lambda b: plan.total_usd_per_month if _is_whole(b) else here_usd(plan, b.workloads)),
         C("without_discounts_usd_per_month", "without discounts", "money"),
         PER_1M,
         C("prices", "in / out per 1M", formats=SCREEN, get=_prices),

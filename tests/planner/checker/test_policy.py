@@ -15,6 +15,8 @@ from planner.checker.policy import check_policy
 from planner.checker.policy.rules import Check, Rule
 from planner.checker.policy.schema import RULES, load_policy, policy_from_text
 from planner.io.errors import InputError
+from planner.plan.account.account import Account
+from planner.plan.decisions import decisions_of
 from planner.plan.plan import Plan
 from planner.reports.markdown import as_markdown
 from planner.reports.policy import check_document
@@ -240,11 +242,14 @@ def test_a_change_within_the_proofs_is_said() -> None:
 
 
 def test_what_is_held_counts_as_paid() -> None:
-    plan = changed(small_plan(), held_usd_per_month=1000.0)
-    each = judged(plan, "max_usd_per_1m_tokens: 1").value
+    plan = small_plan()
+    case = plan.case.model_copy(update={"held_besides_usd_per_month": 1000.0})
+    account = Account(case, decisions_of(plan))
+    held = changed(plan, held_usd_per_month=account.money.held_usd, baseline=account.money.baseline)
+    each = judged(held, "max_usd_per_1m_tokens: 1").value
     paid = plan.cost_usd_per_month + 1000
     assert each == pytest.approx(1e6 * paid / plan.tokens_per_month)
-    saved = judged(plan, "min_savings: 1%").value
+    saved = judged(held, "min_savings: 1%").value
     assert saved == pytest.approx(1 - paid / plan.baseline.cost_usd_per_month)
 
 

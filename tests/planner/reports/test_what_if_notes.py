@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.reports.what_if import notes
+from planner.reports.what_if import notes, runs
 from planner.studies.sweep import Sweep
 
 
@@ -19,3 +19,17 @@ def test_budgets_that_would_be_enough_are_those_of_all_runs(least: tuple[float, 
     rows = tuple({"run": run, "least_budget_usd_per_month": usd} for run, usd in zip(("base", "b"), least, strict=True))
     (note,) = notes(Sweep(name="n", inputs=(), rows=rows, budgets=(1200.0,), gap_frac=0.01))
     assert note.startswith(said)
+
+
+def test_what_is_held_is_counted_by_budgets_and_said() -> None:
+    rows = tuple(
+        {"run": run, "cost_usd_per_month": 10.0, "held_usd_per_month": held, "total_usd_per_month": 10.0 + held}
+        | {"budget_usd_per_month": None, "served_frac": 1.0, "usd_per_1m_tokens": 1.0, "status": "optimal"}
+        | {"inputs": {}}
+        for run, held in (("base", 1200.0), ("b", 900.0))
+    )
+    sweep = Sweep(name="n", inputs=(), rows=rows, budgets=(), gap_frac=0.01)
+    (note,) = notes(sweep)
+    assert note.startswith("budgets count the $900 to $1,200 / month paid in any case")
+    assert "with what is held $/month" in [c.title for c in runs(sweep).view("text").columns]
+    assert [c.key for c in runs(sweep).view("csv").columns][-2:] == ["held_usd_per_month", "total_usd_per_month"]

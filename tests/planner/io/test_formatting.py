@@ -1,0 +1,15 @@
+"""Amounts as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.io.formatting import usd
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(-1e-10, "$0.00"), (-0.0, "$0.00"), (-0.004, "$0.00"), (-0.006, "-$0.01"), (-12.0, "-$12"), (9.996, "$10")],
+)
+def test_what_rounds_to_nothing_has_no_sign(amount: float, text: str) -> None:
+    assert usd(amount) == text
