@@ -26,6 +26,7 @@ from problems.allowance_rows import (
     allowances_cover_what_is_signed,
     no_more_is_covered_than_used,
 )
+from problems.api_limit_rows import no_api_is_asked_for_more_than_it_takes
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
@@ -353,6 +354,7 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     few_vendors_are_used,
     vendors_in_use_serve_their_share,
     no_vendor_is_paid_too_much,
+    no_api_is_asked_for_more_than_it_takes,
     allowances_cover_what_is_signed,
     allowances_begin_with_the_fewest,
     no_more_is_covered_than_used,

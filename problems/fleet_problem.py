@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from problems.allowance import NO_ALLOWANCES, Allowance, Allowances, Item
+from problems.api_limits import ApiLimit
 from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
 from problems.packing import most_of_a_box
 from problems.power import PowerLimits
@@ -100,6 +101,8 @@ class FleetProblem:
     budget_usd_per_month: float | None = None
     power: PowerLimits | None = None
     """limits on what is drawn and emitted; None: none"""
+    api_limits: tuple[ApiLimit, ...] = ()
+    """what APIs take in the busiest minute of an hour"""
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
     vendors: Vendors = NO_VENDORS
@@ -127,7 +130,7 @@ class FleetProblem:
     def limited(self) -> bool:
         """Whether anything but demand decides how much is bought."""
         quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
-        quotas = quotas or self.power is not None
+        quotas = quotas or self.power is not None or bool(self.api_limits)
         return bool(quotas) or self.budget_usd_per_month is not None or bool(self.vendors.most_usd)
 
     @property

@@ -60,6 +60,8 @@ class Prices:
     """how much more a dollar of an API's bill weighs where a cap on its vendor binds [slot]"""
     spared_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """how much less a dollar of a pool's bill at an API weighs where allowances may cover it [slot]"""
+    limited_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    """how much more a dollar of a pool's bill at an API weighs where the API takes no more in a minute [slot]"""
     power_usd: dict[str, np.ndarray] = field(default_factory=dict)
     """on top of a GPU in use, for what it draws and emits where that is paid for or limited, by offer [slot]"""
     in_dollars: bool = True
@@ -76,7 +78,7 @@ class Prices:
         if api is None:
             return self.usd_factor
         more, spared = self.api_usd_factor.get(api, 0.0), self.spared_usd_factor.get((pool, api), 0.0)
-        return np.asarray(self.usd_factor + more - spared)
+        return np.asarray(self.usd_factor + more - spared + self.limited_usd_factor.get((pool, api), 0.0))
 
     def usd_of_a_gpu(self, kind: str, offer: str, size: int) -> np.ndarray:
         """A GPU in use, or what a firm one costs on top, in a replica of so many [slot]."""
@@ -204,6 +206,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     fits: dict[tuple[str, str, int], np.ndarray] = {}
     spared: dict[tuple[str, str], np.ndarray] = {}
     kw, kg = np.zeros(slots), np.zeros(fleet.months)
+    minutes: dict[tuple[str, str], np.ndarray] = {}
     for key, dual in row_duals.items():
         if key[0] == "in-use":
             gpu[key[1]][key[2]] = max(dual, 0.0)
@@ -225,6 +228,8 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             fits.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "covered" and dual < 0 and not isinstance(key[1], str):
             spared.setdefault(key[1], np.zeros(slots))[key[2]] = -dual / fleet.weight[key[2]]
+        elif key[0] == "api-limit" and dual < 0:
+            minutes.setdefault((key[1], key[2]), np.zeros(slots))[key[3]] = -dual
         elif key[0] == "power":
             kw[key[1]] = max(-dual, 0.0)
         elif key[0] == "carbon":
@@ -244,9 +249,11 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     bills = _factors_of_bills(fleet, caps)
     spared = {item: np.minimum(usd, factor) for item, usd in spared.items()}  # interior points may be a hair beyond
     power = _usd_of_power(fleet, kw, kg, factor)
+    limited = _factors_of_limits(fleet, minutes)
     return Prices(
-        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, power, in_dollars
-    )
+        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, limited, power,
+        in_dollars,
+    )  # fmt: skip
 
 
 def energy_usd(fleet: FleetProblem, usd_factor: np.ndarray) -> dict[str, np.ndarray]:
@@ -278,6 +285,18 @@ def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> di
     return factors
 
 
+def _factors_of_limits(
+    fleet: FleetProblem, minutes: dict[tuple[str, str], np.ndarray]
+) -> dict[tuple[str, str], np.ndarray]:
+    """What prices of an API's busiest minutes add to a dollar of each pool's bill [slot]."""
+    factors: dict[tuple[str, str], np.ndarray] = {}
+    for limit in fleet.api_limits if minutes else ():
+        usd = minutes.get((limit.api, limit.kind))
+        for pool, per_usd in limit.per_usd.items() if usd is not None else ():
+            factors[pool, limit.api] = factors.get((pool, limit.api), 0.0) + usd * per_usd / fleet.weight
+    return factors
+
+
 def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.ndarray:
     """Cost of each serving of a recipe at these prices [serving]."""
     t = recipe.slot
@@ -286,6 +305,8 @@ def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.nd
         hourly = hourly + api_usd_per_h(fleet, recipe) * prices.api_usd_factor[recipe.api][t]
     if recipe.api is not None and (recipe.pool, recipe.api) in prices.spared_usd_factor:
         hourly = hourly - api_usd_per_h(fleet, recipe) * prices.spared_usd_factor[recipe.pool, recipe.api][t]
+    if recipe.api is not None and (recipe.pool, recipe.api) in prices.limited_usd_factor:
+        hourly = hourly + api_usd_per_h(fleet, recipe) * prices.limited_usd_factor[recipe.pool, recipe.api][t]
     value: np.ndarray = fleet.weight[t] * hourly
     for use in recipe.uses:
         for kind, gpus in (("in-use", use.gpus), ("firm", use.firm_gpus)):

@@ -253,6 +253,13 @@ class Limits(Strict):
     """most that may be drawn at any time, GPUs in use at the most that they draw; None: any"""
     co2_kg_per_month: float | None = None
     """most CO2e of any month, counted in the same way; None: any"""
+    api_per_minute: dict[str, float] | None = None
+    """most that an API takes in the busiest minute of an hour, by API and what is counted (requests, tokens,
+    input_tokens, output_tokens), such as "openai/gpt-4.1 tokens"; None: any amount"""
+    api_cached_weight: dict[str, float] | None = None
+    """input tokens that a cached one counts as there, by API; None: 1"""
+    api_minute_peak: dict[str, float] | None = None
+    """the busiest minute of an hour over its mean, by API; None: by the variation and burstiness of each workload"""
     max_gpus: dict[str, int]
     max_instances: dict[str, int]
     min_replicas: int

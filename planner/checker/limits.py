@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from planner.case.menu import held_instances
 from planner.case.vendors import vendor_held_usd, vendors_of_offer
+from planner.checker.api_minutes import apis_take_it
 from planner.checker.checked import Checked
 from planner.checker.figures import MONTH_HOURS, REL
 from planner.checker.purchases import gpus_bought, idle_gpus
@@ -24,6 +25,7 @@ def limits_hold(checked: Checked) -> Iterator[str]:
     yield from _budget_is_kept(checked)
     yield from _power_and_carbon_are_kept(checked)
     yield from _vendors_are_paid_no_more_than_allowed(checked)
+    yield from apis_take_it(checked)
 
 
 def _quotas_hold(checked: Checked) -> Iterator[str]:

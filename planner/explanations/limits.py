@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -54,7 +54,7 @@ def every_limit(case: Case, unserved: Collection[str] = ()) -> list[Limit]:
 
     `unserved` are the workloads that nothing can serve.
     """
-    found = [*_money(case), *_power(case), *_quotas(case), *_kinds(case), *_purchases(case)]
+    found = [*_money(case), *_power(case), *_api_minutes(case), *_quotas(case), *_kinds(case), *_purchases(case)]
     for w in case.workloads:
         factors = FAR_FACTORS if w.name in unserved else FACTORS
         found += [
@@ -83,18 +83,38 @@ def _power(case: Case) -> Iterator[Limit]:
         now = getattr(case.limits, field)
         if now is None:
             continue
-        values = round_figures_above(now, FACTORS[-1])
 
         def to(most: float, field: str = field, unit: str = unit, now: float = now) -> Experiment:
             label = f"allow {most:g} {unit} instead of {now:g} (policy.{field})"
             return Experiment(label, with_limits(**{field: most}))
 
-        def rung(k: int, to: Callable[[float], Experiment] = to, values: Sequence[float] = values) -> Experiment:
-            return to(values[k])
+        yield _amount(f"policy.{field}", now, to)
 
-        probes = tuple(max(k for k, most in enumerate(values) if most <= now * f * (1 + 1e-9)) for f in FACTORS)
-        more = float(f"{now * (1 + ONE_MORE_FRAC['objective']):.4g}")
-        yield SteppedLimit(key=f"policy.{field}", rung=rung, probes=probes, one_more=to(more))
+
+def _api_minutes(case: Case) -> Iterator[Limit]:
+    """What APIs take in a minute, up to ten times as much."""
+    most_of = case.limits.api_per_minute or {}
+    for key, now in most_of.items():
+        api, _, kind = key.rpartition(" ")
+        where = f"api_limits.{api}.{kind}_per_minute"
+
+        def to(most: float, key: str = key, where: str = where, now: float = now) -> Experiment:
+            label = f"get {most:,.0f} a minute instead of {now:,.0f} ({where})"
+            return Experiment(label, with_limits(api_per_minute={**most_of, key: most}))
+
+        yield _amount(where, now, to)
+
+
+def _amount(key: str, now: float, to: Callable[[float], Experiment]) -> Limit:
+    """A limit that is raised in round figures up to ten times as much."""
+    values = round_figures_above(now, FACTORS[-1])
+
+    def rung(k: int) -> Experiment:
+        return to(values[k])
+
+    probes = tuple(max(k for k, most in enumerate(values) if most <= now * f * (1 + 1e-9)) for f in FACTORS)
+    more = float(f"{now * (1 + ONE_MORE_FRAC['objective']):.4g}")
+    return SteppedLimit(key=key, rung=rung, probes=probes, one_more=to(more))
 
 
 def _quotas(case: Case) -> Iterator[Limit]:

@@ -6,6 +6,7 @@ A rule is a function of a plan that yields concerns; it reads what the plan reco
 from __future__ import annotations
 
 from planner.io.remembered import of_the_last
+from planner.judgement.api_minutes import more_than_an_api_takes
 from planner.judgement.assumptions import assumptions_that_bind
 from planner.judgement.capacity import scarce_by_the_hour
 from planner.judgement.complications import small_part
@@ -30,7 +31,7 @@ RULES: tuple[Rule, ...] = (
         one_machine,
     ),
     *(assumptions_that_bind, cheaper_elsewhere, scarce_by_the_hour, smaller_model, accepted_guesses),
-    *(unproven_quality, small_part),
+    *(unproven_quality, small_part, more_than_an_api_takes),
 )
 
 

@@ -8,6 +8,7 @@ from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
 from planner.candidates.staffing import load_factor_by_slot, rate_cv_together, staffing_alone
 from planner.case.allowances import covers_of
+from planner.case.api_limits import limits_of_apis
 from planner.case.apis import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.case import Case
 from planner.case.menu import held_instances, sellable
@@ -43,6 +44,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         month_weight=np.array([m.weight for m in case.months]) if case.months else None,
         budget_usd_per_month=budget_left(case),
         power=power_limits(case),
+        api_limits=tuple(limits_of_apis(case, slots, lambda w: [g.key for g in pools if g.workloads == (w.name,)])),
         team_usd_per_month=case.engineers_usd_per_month,
         vendors=vendor_rules(case, slots),
         allowances=covers_of(case, lambda api, w: [(g.key, api) for g in pools if g.workloads == (w.name,)]),

@@ -210,6 +210,9 @@ def grid_of(case: Case, density: Density) -> Grid:
     linear = not (case.limits.vendor_cap_usd_per_month or case.limits.new_api_cap_usd_per_month is not None)
     if not linear:
         why_not.append("caps on what vendors are paid depend on prices: plans do not hold at other prices")
+    if case.limits.api_per_minute:
+        monotone = linear = False
+        why_not.append("what APIs take in a minute depends on how many requests come: costs need not rise with demand")
     if case.allowances:
         monotone = linear = False
         why_not.append("savings plans and provisioned units are paid whatever they cover: costs do not follow prices")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from problems.api_limit_rows import api_limits_are_kept
 from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
@@ -138,7 +139,10 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     plans = [
         plan
         for plan in plans
-        if plan is not None and shares_are_kept(fleet, plan.paths) and caps_are_kept(fleet, plan.paths, plan.purchases)
+        if plan is not None
+        and shares_are_kept(fleet, plan.paths)
+        and caps_are_kept(fleet, plan.paths, plan.purchases)
+        and api_limits_are_kept(fleet, plan.paths)
     ]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 

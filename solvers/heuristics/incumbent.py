@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 from problems.allowance import Usage
+from problems.api_limit_rows import api_limits_are_kept
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.packing import boxes_apart, with_gaps
@@ -249,6 +250,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not shares_are_kept(fleet, plan.paths):
         return False
     if not caps_are_kept(fleet, plan.paths, plan.purchases) or not _power_is_kept(fleet, plan):
+        return False
+    if not api_limits_are_kept(fleet, plan.paths):
         return False
     budget = fleet.budget_usd_per_month
     return budget is None or bool(usd_by_month(fleet, plan).max() <= budget * (1 + 1e-9))

@@ -24,6 +24,8 @@ from problems.allowance_rows import (
     allowances_cover_what_is_signed,
     no_more_is_covered_than_used,
 )
+from problems.api_limit_rows import no_api_is_asked_for_more_than_it_takes
+from problems.api_limits import ApiLimit
 from problems.beyond_commitments import Beyond
 from problems.fleet import (
     FAMILIES,
@@ -162,6 +164,9 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
         no_more_is_covered_than_used,
     ):
         return replace(small_case(), allowances=ALLOWANCES).fleet
+    if family is no_api_is_asked_for_more_than_it_takes:
+        per_usd = {"chat": np.array([0.4, 0.5, 0.6, 0.7])}  # what waits is not counted
+        return replace(small_case(), api_limits=(ApiLimit("api", "tokens", per_usd),)).fleet
     if family in (power_is_kept, carbon_is_kept):
         case = small_case()
         spare = case.with_offer("spare", Offer("spare", "a100", 2, on_demand_usd_per_h=9.0, on_hand=1))

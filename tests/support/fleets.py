@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.allowance import Allowance
+from problems.api_limits import ApiLimit
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.power import PowerLimits
@@ -29,6 +30,7 @@ class Case:
     max_gpu_types: int | None = None
     budget_usd_per_month: float | None = None
     power: PowerLimits | None = None
+    api_limits: tuple[ApiLimit, ...] = ()
     team_usd_per_month: float = 0.0
     vendors: Vendors = NO_VENDORS
     allowances: tuple[Allowance, ...] = ()
@@ -50,6 +52,7 @@ class Case:
             max_gpu_types=self.max_gpu_types,
             budget_usd_per_month=self.budget_usd_per_month,
             power=self.power,
+            api_limits=self.api_limits,
             team_usd_per_month=self.team_usd_per_month,
             vendors=self.vendors,
             allowances=self.allowances,
@@ -60,7 +63,8 @@ class Case:
 
     def without_limits(self) -> Case:
         offers = {k: replace(offer, max_instances=None) for k, offer in self.offers.items()}
-        return replace(self, offers=offers, max_gpus={}, max_gpu_types=None, budget_usd_per_month=None, power=None)
+        return replace(self, offers=offers, max_gpus={}, max_gpu_types=None, budget_usd_per_month=None, power=None,
+                       api_limits=())  # fmt: skip
 
 
 def random_case(seed: int, *, limits: bool = True, max_utilization: float = 3.0) -> Case:

@@ -14,6 +14,7 @@ from planner.case.demand.future.amendments import AmendmentReader, CaseOn, check
 from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_allowances import allowances_of
+from planner.case.demand.load_api_limits import with_api_limits
 from planner.case.demand.load_own import own_offers, terms_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_power import of_known_power, power_of
@@ -138,6 +139,7 @@ class _Loader:
         same_model = self._sellers(spec, workloads, catalog, apis)
         menu_apis = (*named, *same_model) if spec.menu.apis is not None else (baseline,)
         limits = limits_of(spec, catalog, workloads, offers, apis, self.notes)
+        limits = with_api_limits(limits, spec, workloads, menu_apis, apis, self.notes)
         limits = self._with_boxes(limits, spec, workloads, offers, catalog, quantizations)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.notes)

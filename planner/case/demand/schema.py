@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema
 from planner.case.case import RiskMeasure, RouterName
 from planner.case.controller import Controller, Signal, controllers
 from planner.case.demand.allowance_schema import MOST_ALLOWANCES, ProvisionedSpec, SavingsPlanSpec
+from planner.case.demand.api_limit_schema import ApiLimitSpec
 from planner.case.demand.future_schema import (
     MOST_QUARTERS,
     ForecastScenarios,
@@ -493,6 +494,10 @@ class DemandFile(Strict):
     commitments. How much to sign of each is part of the plan."""
     provisioned: tuple[ProvisionedSpec, ...] = Field(default=(), max_length=MOST_ALLOWANCES)
     """Provisioned throughput of APIs at your prices. How many units to sign is part of the plan."""
+    api_limits: dict[str, ApiLimitSpec] = Field(
+        default={}, examples=[{"openai/gpt-4.1": {"requests_per_minute": 10000, "tokens_per_minute": "2M"}}]
+    )
+    """What APIs of the menu take in a minute, by provider/model: no plan sends them more."""
     catalog: dict[str, dict[str, Any]] | str | None = None
     """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or their file."""
     profiles: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.case.api_limits import limits_of_apis
 from planner.case.menu import held_instances
 from planner.plan.account.account import Account
 from planner.plan.account.power import one_more_kw, rated_co2_kg_by_month, rated_kw_of
@@ -14,13 +15,14 @@ from planner.plan.account.replicas import staffing
 from planner.plan.plan import Binding
 from problems.constants import HOURS_PER_MONTH
 
-NEAR_BUDGET_FRAC, NEAR_CARBON_FRAC = 1e-3, 2e-2
+NEAR_BUDGET_FRAC, NEAR_CARBON_FRAC, NEAR_MINUTE_FRAC = 1e-3, 2e-2, 0.1
 
 
 def limits_reached(account: Account) -> tuple[Binding, ...]:
     return (
         *_budget(account),
         *_power(account),
+        *_api_minutes(account),
         *_gpu_quotas(account),
         *_instance_quotas(account),
         *_gpu_types(account),
@@ -72,6 +74,20 @@ def _power(account: Account) -> Iterator[Binding]:
         if near:
             hours = near / account.months * HOURS_PER_MONTH
             yield Binding(limit="co2_kg_per_month", value=limits.co2_kg_per_month, hours_per_month=hours)
+
+
+def _api_minutes(account: Account) -> Iterator[Binding]:
+    """Where the busiest minute of an hour is near what an API takes: replicas are whole, so none is quite there."""
+    if not account.case.limits.api_per_minute:
+        return
+    for limit in limits_of_apis(account.case, account.slots, lambda w: [w.name]):
+        share = np.zeros(len(account.slots))
+        for s in account.served:
+            if s.decided.api == limit.api and s.w.name in limit.per_usd:
+                share += account.money.api_bill_usd_per_h(s) * limit.per_usd[s.w.name]
+        name = f"{limit.api} {limit.kind}"
+        most = account.case.limits.api_per_minute[name]
+        yield from _reached(account, "api_per_minute", name, most, share >= 1 - NEAR_MINUTE_FRAC)
 
 
 def _gpu_quotas(account: Account) -> Iterator[Binding]:
