@@ -45,8 +45,6 @@ class Offer:
     spot_usd_per_h: float | None = None
     reserved_usd_per_h: dict[str, float] = field(default_factory=dict)
     """price of a committed instance by term, paid every hour"""
-    usd_per_gpu_h: float = 0.0
-    """of a GPU in use, besides what its instance costs: energy, where that is paid for"""
     max_instances: int | None = None
     start_h: float = 0.0
     """hours before its use that an instance bought by the hour must be bought"""
@@ -56,6 +54,8 @@ class Offer:
     """instances that run where any do: 2 where the replicas of a deployment must not all stand in one"""
     fewest_firm: int = 1
     """instances that are not spot, where any GPU must not be"""
+    usd_per_gpu_h: float = 0.0
+    """of a GPU in use, besides what its instance costs: energy, where that is paid for"""
 
     @property
     def _prices(self) -> list[float]:

@@ -167,7 +167,7 @@ def _menu(case: Case, pool: Pool, members: tuple[Deployment, ...], ways: list[Wa
     fixed = float(np.broadcast_to(pool.fixed_usd_per_h, (pool.slots,))[t])
     room = np.array([[way.room] for way in ways if way.room is not None]).reshape(len(ways), -1)
     money, penalty = (np.array([getattr(way, what) for way in ways]) for what in ("money", "penalty"))
-    energy = gpus.sum(axis=2) @ np.array([offer.usd_per_gpu_h if offer else 0.0 for offer in case.offers.values()])
+    energy = gpus.sum(axis=2) @ np.array([offer.usd_per_gpu_h for offer in case.offers.values()])
     return Menu(gpus, firm, money + fixed + energy, penalty, room)
 
 
