@@ -22,13 +22,17 @@ from tests.support.shared_plans import CHAT, fleet_plan
 from tests.support.tampering import Json, rehashed
 
 HOURS = 730.0
-OWN = """
+SERVER = """\
+    - {name: 8xh200, like: aws/p5en.48xlarge, site: hq, price: $310k, residual: 15%, life_years: 4, capital_cost: 9%,
+       maintenance: 5%, colocation_usd_per_month: 1800, lead_months: 3}
+"""
+OWN = f"""
 workloads:
   - name: chat
     models: [llama-3.3-70b]
-    forecast: {requests_per_day: 700k, shape: business-hours}
-    tokens: {input: 1500, output: 300}
-    slo: {ttft_p95: 2s, tpot_p95: 60ms}
+    forecast: {{requests_per_day: 700k, shape: business-hours}}
+    tokens: {{input: 1500, output: 300}}
+    slo: {{ttft_p95: 2s, tpot_p95: 60ms}}
     api: forbidden
 menu:
   gpus: [h200]
@@ -38,11 +42,9 @@ menu:
   purchase: [on-demand]
   max_deployments: 1
   own:
-    - {name: 8xh200, like: aws/p5en.48xlarge, site: hq, price: $310k, residual: 15%, life_years: 4, capital_cost: 9%,
-       maintenance: 5%, colocation_usd_per_month: 1800, lead_months: 3}
-sites:
-  hq: {pue: 1.3, grid_g_per_kwh: 350, usd_per_kwh: 0.11}
-policy: {startup: 0s, spread: false}
+{SERVER}sites:
+  hq: {{pue: 1.3, grid_g_per_kwh: 350, usd_per_kwh: 0.11}}
+policy: {{startup: 0s, spread: false}}
 baseline: openai/gpt-4o-mini
 """
 
@@ -176,3 +178,10 @@ def test_a_changed_plan_is_refused(lie: str) -> None:
     rehashed(plan)
     problems = check_plan(plan)
     assert any(words in problem for problem in problems), problems
+
+
+def test_they_are_left_out_by_name() -> None:
+    """As `what-if --without own` does; the site may stay in the file."""
+    case = planner.case_from_text(OWN.replace("  own:\n", "  own: []\n").replace(SERVER, ""))
+    assert not [way for way in case.purchase if way.startswith("bought")]
+    assert not [key for key in case.offers if key.startswith("own/")]

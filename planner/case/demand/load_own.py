@@ -29,7 +29,7 @@ def own_offers(spec: DemandFile, catalog: Catalog, notes: Notes) -> dict[str, Of
     if spec.menu.own and several:
         notes.complain(("menu", OWN), "plans of several quarters do not know servers of your own yet", NOT_YET)
     offers: dict[str, Offer] = {}
-    for k, own in enumerate(spec.menu.own):
+    for k, own in enumerate(spec.menu.own or ()):
         path: Keys = ("menu", OWN, k)
         key = f"{OWN}/{own.name}@{own.site}"
         if key in offers:
@@ -47,11 +47,11 @@ def terms_of(offers: dict[str, Offer]) -> tuple[str, ...]:
 
 def _check_sites(spec: DemandFile, notes: Notes) -> None:
     """Complain of sites whose power is given and used by nobody, or would have to be shared out."""
-    servers = Counter(own.site for own in spec.menu.own)
-    astray = set(servers) - set(spec.sites)
+    servers = Counter(own.site for own in spec.menu.own or ())
+    left_out = spec.menu.own == () or not set(servers) <= set(spec.sites)
     for name, site in spec.sites.items():
         for key in ("usd_per_kwh", "power_kw"):
-            if getattr(site, key) is not None and not servers[name] and not astray:
+            if getattr(site, key) is not None and not servers[name] and not left_out:
                 remedy = f"Let one stand there: menu: {{own: [{{name: 8xh200, site: {name}, ...}}]}}"
                 notes.complain(("sites", name, key), "no server on the menu may be bought to stand here", remedy)
         if site.power_kw is not None and servers[name] > 1:

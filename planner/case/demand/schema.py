@@ -115,8 +115,8 @@ class MenuSpec(Strict):
     """Whether savings plans may be signed; those that are held are there in any case."""
     provisioned: bool = Field(default=True, examples=[False])
     """Whether provisioned units of APIs may be signed; those that are held are there in any case."""
-    own: tuple[OwnSpec, ...] = Field(default=(), max_length=MOST_OWN)
-    """Servers that may be bought at your prices, to stand at one of your sites."""
+    own: tuple[OwnSpec, ...] | None = Field(default=None, max_length=MOST_OWN)
+    """Servers that may be bought at your prices, to stand at one of your sites; [] for none of them."""
     max_requests_in_flight: PositiveWhole | None = Field(default=None, examples=[64])
     """Most requests that a replica works on at once; 1 is no batching. By default what the engine admits."""
 
