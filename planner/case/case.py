@@ -173,6 +173,8 @@ class Workload(Strict):
     tpot: LatencyTarget
     e2e: LatencyTarget | None = None
     """from arrival to the last token; it binds all but the longest answers beyond its percentile"""
+    e2e_per_token: LatencyTarget | None = None
+    """from arrival to the last token, over the tokens of the answer; of all requests together"""
     max_quality_loss_frac: float
     quality_benchmark: str | None = None
     """family of benchmarks that the limit is held against; None: the default one"""
@@ -249,6 +251,10 @@ HOURS_KEPT_FRAC = 0.9
 
 class Limits(Strict):
     budget_usd_per_month: float | None = None
+    budget_usd: float | None = None
+    """most that each so many months may cost together, counted from the first day; None: any amount"""
+    budget_months: int | None = None
+    """3 or 12, where there is such a budget"""
     power_kw: float | None = None
     """most that may be drawn at any time, GPUs in use at the most that they draw; None: any"""
     co2_kg_per_month: float | None = None

@@ -192,6 +192,9 @@ class DeploymentRecord(Strict):
     """at the objective's percentile, of the slowest bucket"""
     e2e_ms: float | None = None
     """to the last token of the longest answer that the objective binds, where there is one"""
+    e2e_per_token_ms: float | None = None
+    """from arrival to the last token over the tokens of the answer, at the objective's percentile of all requests, in
+    the busiest slot; where there is such an objective"""
     bound_by: str
     quality_loss_frac: float
     """the most that any of the workloads sees"""

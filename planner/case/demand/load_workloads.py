@@ -33,6 +33,7 @@ from planner.catalog.entries import BATCH, CHAT, DEFAULT_BENCHMARK, ApiModel, Ca
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path, did_you_mean
 from planner.io.named_files import NamedFiles
+from planner.io.units import Growth
 from planner.logs.lengths import Marginals
 from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
@@ -228,6 +229,8 @@ class WorkloadReader:
             self.notes.assume(
                 f"{key}.spot.critical_share", "100%", "all requests are assumed to be critical, so spot is not used"
             )
+        if w.forecast.growth is not None:
+            self.notes.assume(f"{key}.forecast.growth", *_unrolled(w.forecast.growth))
         rate_cv = w.forecast.variation
         if rate_cv is None:
             rate_cv = hours.variation if hours.variation is not None else DEFAULT_VARIATION
@@ -250,7 +253,7 @@ class WorkloadReader:
             models=tuple(models),
             weekday_rps=hours.weekday_rps,
             weekend_rps=hours.weekend_rps,
-            growth_per_month_frac=w.forecast.growth_per_month,
+            growth_per_month_frac=w.forecast.monthly_growth_frac,
             log_days=w.forecast.log_days or hours.log_days,
             rate_cv=rate_cv,
             arrival_scv=self._burstiness(w, kind, key),
@@ -258,7 +261,8 @@ class WorkloadReader:
             ttft=ttft,
             ttft_prompt_tokens=_prompt_at(lengths, ttft.percentile, admitted),
             tpot=self._objective(w, "tpot", kind, key),
-            e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
+            e2e=_target(w.slo.given("e2e")),
+            e2e_per_token=_target(w.slo.given("e2e_per_token")),
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
             unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
@@ -289,7 +293,8 @@ class WorkloadReader:
             kind, seen = "agent", f"prompts have {prompt:,.0f} tokens on average, most of them cached"
         else:
             kind, seen = CHAT, f"answers have {answer:,.0f} tokens on average"
-        objectives = w.slo.given("ttft") and (w.slo.given("tpot") or w.slo.given("e2e"))
+        pace = w.slo.given("tpot") or w.slo.given("e2e") or w.slo.given("e2e_per_token")
+        objectives = w.slo.given("ttft") and pace
         if w.forecast.burstiness is None or not objectives:
             why = (
                 f"guessed, because {seen}; it sets the burstiness and objectives that are not given; write 'kind' to "
@@ -421,8 +426,12 @@ class WorkloadReader:
         if given is not None:
             return LatencyTarget(seconds=given[0], percentile=given[1])
         usual, whole = traffic_kinds()[kind if w.deadline is None else BATCH], w.slo.given("e2e")
+        per_token = w.slo.given("e2e_per_token")
         if w.deadline is not None and objective == "ttft":
             seconds, value, why = w.deadline, f"{w.deadline / 3600:g} h", usual.tpot_why
+        elif w.deadline is None and objective == "tpot" and per_token is not None:
+            self.notes.assume(key, "none", "E2E per token is given, which no further token may take longer than")
+            return LatencyTarget(seconds=per_token[0], percentile=per_token[1])
         elif w.deadline is None and objective == "tpot" and whole is not None:
             self.notes.assume(key, "none", "E2E is given, so a token may take as long as a whole answer")
             return LatencyTarget(seconds=whole[0], percentile=whole[1])
@@ -433,6 +442,10 @@ class WorkloadReader:
             why = reason if w.deadline is not None else f"no objective was given; of kind {kind}: {reason}"
         self.notes.assume(key, value, why)
         return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
+
+
+def _target(given: tuple[float, float] | None) -> LatencyTarget | None:
+    return None if given is None else LatencyTarget(seconds=given[0], percentile=given[1])
 
 
 def _cached_share(w: WorkloadSpec, buckets: tuple[Bucket, ...], prompt: float) -> float:
@@ -468,3 +481,13 @@ def _from_hourly(rps: np.ndarray) -> Hours:
         weekend, hour = np.repeat(np.arange(7) >= 5, 24), np.tile(np.arange(24), 7)
         return by_hour(weekend, hour, rps)
     return Hours(tuple(days[0].tolist()), tuple(days[-1].tolist()))
+
+
+def _unrolled(growth: Growth) -> tuple[str, str]:
+    """What growth comes to from month to month, and at the first month of each quarter."""
+    each = growth.per_month_frac
+    quarters = ", ".join(f"x{(1 + each) ** (3 * q):.3g}" for q in range(5))
+    name = {1: "month", 3: "quarter", 12: "year"}[growth.months]
+    given = f"{100 * growth.frac:+.4g}% a {name}, compounded by the month"
+    why = f"{given}: quarters begin at {quarters} of the first month"
+    return f"{100 * each:+.3g}% a month", why

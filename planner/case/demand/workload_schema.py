@@ -24,6 +24,7 @@ from planner.io.units import (
     Count,
     Duration,
     Fraction,
+    GrowthRate,
     LongDuration,
     PositiveCount,
     PositiveWhole,
@@ -87,6 +88,8 @@ class Forecast(Strict):
     """Days of log that these figures come from, if they come from one; fewer than 28 are not enough to sign on."""
     growth_per_month: SignedFraction = 0.0
     """Growth of the rate from one month to the next, over the whole horizon."""
+    growth: GrowthRate | None = Field(default=None, examples=["40%/year"])
+    """The same by the year, quarter or month; it compounds from month to month. By default the file's `growth`."""
     variation: AnyFraction | None = None
     """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
     burstiness: PositiveCount | None = None
@@ -117,6 +120,12 @@ class Forecast(Strict):
                 raise FieldProblem(("shape",), "has no effect with 'hourly'", "Remove one of them")
             if not any(self.hourly):
                 raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
+        if self.growth is not None and self.growth_per_month:
+            raise FieldProblem(("growth",), "says again what 'growth_per_month' does", "Remove one of them")
+        if self.growth is not None and self.growth.frac <= -1:
+            raise FieldProblem(("growth",), "leaves nothing", "Write a change above -100%")
+        if self.growth is not None and self.growth.per_month_frac > MOST_GROWTH:
+            raise FieldProblem(("growth",), f"is above {MOST_GROWTH:.0%} a month", "Check the number")
         if self.growth_per_month <= -1:
             raise FieldProblem(("growth_per_month",), "leaves nothing", "Write a change above -100%")
         if max(self.requests_per_day or 0.0, 24 * max(self.hourly or (0.0,))) > MOST_REQUESTS_PER_DAY:
@@ -129,6 +138,10 @@ class Forecast(Strict):
                 limit = f"{most:g}" if name == "burstiness" else f"{most:.0%}"
                 raise FieldProblem((name,), f"is above {limit}", "Check the number")
         return self
+
+    @property
+    def monthly_growth_frac(self) -> float:
+        return self.growth_per_month if self.growth is None else self.growth.per_month_frac
 
 
 class BucketSpec(Strict):
@@ -173,8 +186,12 @@ class Tokens(Strict):
         return self
 
 
+PERCENTS = (50, 90, 95, 99)
+
+
 class Slo(Strict):
-    """Latency objectives: to the first token, per output token, to the last token; each at one percentile."""
+    """Latency objectives: to the first token, per further token, to the last token, and that time over the tokens of
+    the answer; each at one percentile."""
 
     ttft_p50: Duration | None = None
     ttft_p90: Duration | None = None
@@ -188,19 +205,28 @@ class Slo(Strict):
     e2e_p90: Duration | None = None
     e2e_p95: Duration | None = None
     e2e_p99: Duration | None = None
+    e2e_per_token_p50: Duration | None = None
+    e2e_per_token_p90: Duration | None = None
+    e2e_per_token_p95: Duration | None = None
+    e2e_per_token_p99: Duration | None = None
 
     def given(self, kind: str) -> tuple[float, float] | None:
-        """(seconds, percentile) of ttft, tpot or e2e, if it is given."""
-        for percent in (50, 90, 95, 99):
-            seconds = getattr(self, f"{kind}_p{percent}")
-            if seconds is not None:
-                return seconds, percent / 100
-        return None
+        """(seconds, percentile) of an objective, if it is given."""
+        key = self.key(kind)
+        return None if key is None else (getattr(self, key), int(key.rpartition("_p")[2]) / 100)
+
+    def key(self, kind: str) -> str | None:
+        """of the objective of a kind that is given"""
+        return next(iter(self._keys(kind)), None)
+
+    def _keys(self, kind: str) -> list[str]:
+        keys = [f"{kind}_p{percent}" for percent in PERCENTS]
+        return [key for key in keys if getattr(self, key) is not None]
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Slo:
-        for kind in ("ttft", "tpot", "e2e"):
-            names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
+        for kind in ("ttft", "tpot", "e2e", "e2e_per_token"):
+            names = self._keys(kind)
             if len(names) > 1:
                 raise FieldProblem(
                     (names[1],), f"is a second objective in addition to '{names[0]}'", "Keep one of them"
@@ -455,6 +481,9 @@ class WorkloadSpec(Strict):
     def _long_enough(self) -> WorkloadSpec:
         if self.deadline is not None and self.deadline < SHORTEST_DEADLINE_S:
             raise FieldProblem(("deadline",), "is below an hour", 'Write one such as 6h, or an objective under "slo"')
+        if self.deadline is not None and (pace := self.slo.key("e2e_per_token")) is not None:
+            message = "is an objective of answers that somebody waits for, and this workload has a 'deadline'"
+            raise FieldProblem(("slo", pace), message, "Remove one of the two")
         if self.kind == "batch" and self.deadline is None:
             raise FieldProblem(("kind",), "is batch, but there is no 'deadline'", "Add deadline: 24h next to it")
         return self

@@ -201,6 +201,7 @@ def deployments(plan: Plan) -> Table:
         of("tpot_ms", "TPOT ms", "count"),
         C("tpot_objective_ms", "of ms", "count", get=lambda x: 1e3 * min(w.tpot.seconds for w in x.workloads)),
         of("e2e_ms", "E2E ms", "count"),
+        of("e2e_per_token_ms", "E2E ms per token", "count"),
         of("bound_by", "bound by"),
         of("quality_loss_frac", "quality loss", "percent"),
         of("basis", "basis"),
