@@ -116,7 +116,7 @@ class HorizonWork:
                 signed: dict[int, float] = {}
                 for k, c in enumerate(columns):
                     if c.scenario in (None, s.name):
-                        lasts = range(c.quarter, c.quarter + TERM_MONTHS[c.term] // MONTHS_OF_A_QUARTER)
+                        lasts = range(c.quarter, c.quarter + term_months(c.term) // MONTHS_OF_A_QUARTER)
                         inside = len(set(lasts) & set(period.quarters))
                         signed[k] = MONTHS_OF_A_QUARTER * inside * c.usd_per_month
                 blocks = tuple(
