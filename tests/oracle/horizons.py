@@ -301,8 +301,9 @@ def _with_commitments(case: Case, offers: list[str]) -> dict[tuple[int, ...], Ca
 
 
 def horizon_with_servers(seed: int) -> TinyHorizon:
-    """One offer is a server that is bought, at once or with a lead of a quarter, whose GPUs in use pay for energy; there
-    is room for two. Another one may be committed to for a quarter.
+    """One offer is a server that is bought, with a lead of a quarter or none, whose GPUs in use pay for energy.
+
+    There is room for two. Another offer may be committed to for a quarter.
     """
     rng = np.random.default_rng([seed, 54])
     case = random_case(seed, limits=False)
