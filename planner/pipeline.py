@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
 from planner.case.quarters import block_case, block_name, blocks_of
-from planner.case.slots import slots_of
+from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.checker import check_plan
 from planner.explanations.infeasible import explain_infeasibility
 from planner.explanations.relaxations import Infeasible, Relaxation
 from planner.io.errors import OutOfTime, input_error
+from planner.io.formatting import usd
 from planner.optimization.assemble import ContradictoryPlan, assemble_plan, with_all_options, with_cost_range
 from planner.optimization.assumed_limits import with_assumed_limits
 from planner.optimization.formulate import formulate
@@ -463,8 +464,12 @@ def _without_a_plan(
 ) -> Infeasible:
     """Why a quarter of a horizon has no plan: what an ordinary case of it would say."""
     if not none.block:
+        together = "together"
+        if case.limits.budget_usd is not None:
+            period = "quarter" if case.limits.budget_months == MONTHS_OF_A_QUARTER else "year"
+            together = f"within the budget of {usd(case.limits.budget_usd)} a {period} (policy.budget)"
         return Infeasible(
-            case.name, ("each quarter can be planned by itself, but not all of them together",), none.proved
+            case.name, (f"each quarter can be planned by itself, but not all of them {together}",), none.proved
         )
     reasons: tuple[str, ...] = ("it can be planned by itself, but not together with the other quarters and scenarios",)
     proved = none.proved

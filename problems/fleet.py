@@ -290,31 +290,47 @@ def the_budget_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     if fleet.budget_usd_per_month is None:
         return
     for month in range(fleet.months):
-        counts = float(fleet.weight_of_month[month])
-        terms = [(c, v.columns[c].cost * counts) for c in v.reserved.values()]
-        for paid_by_slot in (v.on_demand, v.spot):
-            terms += [
-                (c, v.columns[c].cost * fleet.months)
-                for (_, t), c in paid_by_slot.items()
-                if fleet.slot_month[t] == month
-            ]
-        terms += [
-            (c, v.columns[c].cost * fleet.months) for (_, _, t), c in v.started.items() if fleet.slot_month[t] == month
-        ]
-        for (r, n), c in v.sent.items():
-            if fleet.slot_month[fleet.line_of(r).first_slot[n]] == month:
-                terms.append((c, v.columns[c].cost * fleet.months))
-        terms += _other_cost_of_month(fleet, v, month)
-        if v.team is not None:
-            terms.append((v.team, fleet.team_usd_per_month * counts))
-        terms += [(c, v.columns[c].cost * counts) for c in v.vendor.values()]
-        terms += [(c, v.columns[c].cost * counts) for signed in v.signed.values() for c, _ in signed]
-        terms += [
-            (c, v.columns[c].cost * fleet.months) for (*_, t), c in v.covered.items() if fleet.slot_month[t] == month
-        ]
-        terms = [(c, usd) for c, usd in terms if usd]
-        if terms:
+        if terms := _costs_of_month(fleet, v, month):
+            counts = float(fleet.weight_of_month[month])
             yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month * counts)
+
+
+def the_budget_of_all_months_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
+    """What all months cost together stays within their budget.
+
+    sum of all costs / months <= budget on average        for a fleet with such a budget        [USD/month]
+    """
+    if fleet.budget_usd_on_average is None:
+        return
+    total: dict[int, float] = {}
+    for month in range(fleet.months):
+        for c, usd in _costs_of_month(fleet, v, month):
+            total[c] = total.get(c, 0.0) + usd / fleet.months
+    if total:
+        yield Row(("spend",), list(total.items()), "<=", fleet.budget_usd_on_average)
+
+
+def _costs_of_month(fleet: FleetProblem, v: Variables, month: int) -> list[tuple[int, float]]:
+    """Everything that a month costs, as much as the month counts."""
+    counts = float(fleet.weight_of_month[month])
+    terms = [(c, v.columns[c].cost * counts) for c in v.reserved.values()]
+    for paid_by_slot in (v.on_demand, v.spot):
+        terms += [
+            (c, v.columns[c].cost * fleet.months) for (_, t), c in paid_by_slot.items() if fleet.slot_month[t] == month
+        ]
+    terms += [
+        (c, v.columns[c].cost * fleet.months) for (_, _, t), c in v.started.items() if fleet.slot_month[t] == month
+    ]
+    for (r, n), c in v.sent.items():
+        if fleet.slot_month[fleet.line_of(r).first_slot[n]] == month:
+            terms.append((c, v.columns[c].cost * fleet.months))
+    terms += _other_cost_of_month(fleet, v, month)
+    if v.team is not None:
+        terms.append((v.team, fleet.team_usd_per_month * counts))
+    terms += [(c, v.columns[c].cost * counts) for c in v.vendor.values()]
+    terms += [(c, v.columns[c].cost * counts) for signed in v.signed.values() for c, _ in signed]
+    terms += [(c, v.columns[c].cost * fleet.months) for (*_, t), c in v.covered.items() if fleet.slot_month[t] == month]
+    return [(c, usd) for c, usd in terms if usd]
 
 
 def one_team_if_anything_is_self_hosted(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -349,6 +365,7 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     carbon_is_kept,
     few_gpu_types_are_used,
     the_budget_is_kept,
+    the_budget_of_all_months_is_kept,
     one_team_if_anything_is_self_hosted,
     vendors_in_use_are_paid,
     few_vendors_are_used,

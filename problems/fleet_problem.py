@@ -97,6 +97,9 @@ class FleetProblem:
     max_gpu_types: int | None = None
     """kinds of GPU that may be used at all"""
     budget_usd_per_month: float | None = None
+    """for any month"""
+    budget_usd_on_average: float | None = None
+    """for a month on average over all of them"""
     power: PowerLimits | None = None
     """limits on what is drawn and emitted; None: none"""
     api_limits: tuple[ApiLimit, ...] = ()
@@ -129,7 +132,12 @@ class FleetProblem:
         """Whether anything but demand decides how much is bought."""
         quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
         quotas = quotas or self.power is not None or bool(self.api_limits)
-        return bool(quotas) or self.budget_usd_per_month is not None or bool(self.vendors.most_usd)
+        return bool(quotas) or self.least_budget_usd is not None or bool(self.vendors.most_usd)
+
+    @property
+    def least_budget_usd(self) -> float | None:
+        """What no plan may cost more than, a month on average."""
+        return min((b for b in (self.budget_usd_per_month, self.budget_usd_on_average) if b is not None), default=None)
 
     @property
     def months(self) -> int:

@@ -213,7 +213,9 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
         elif key[0] == "firm":
             firm[key[1]][key[2]] = max(dual, 0.0)
         elif key[0] == "budget":
-            budget[key[1]] = max(-dual, 0.0)
+            budget[key[1]] += max(-dual, 0.0)
+        elif key[0] == "spend":
+            budget += max(-dual, 0.0) / fleet.months
         elif key[0] == "team":
             team[key[1]] = max(-dual, 0.0)
         elif key[0] == "gpu-type":

@@ -251,6 +251,10 @@ HOURS_KEPT_FRAC = 0.9
 
 class Limits(Strict):
     budget_usd_per_month: float | None = None
+    budget_usd: float | None = None
+    """most that each so many months may cost together, counted from the first day; None: any amount"""
+    budget_months: int | None = None
+    """3 or 12, where there is such a budget"""
     power_kw: float | None = None
     """most that may be drawn at any time, GPUs in use at the most that they draw; None: any"""
     co2_kg_per_month: float | None = None

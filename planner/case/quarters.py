@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from planner.case.allowances import allowances_held_usd_per_month
-from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Month, Scenario, Workload
+from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Limits, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.owned import as_many_as_there_are
 from planner.case.slots import MONTHS_OF_A_QUARTER
@@ -133,9 +133,40 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
             "starts": quarter_days(future.starts, quarter)[0],
             "held": held_in(case, quarter) or None,
             "held_besides_usd_per_month": held_besides_usd(case, quarter) / MONTHS_OF_A_QUARTER or None,
+            "limits": without_longer_budget(case.limits),
             "future": None,
         }
     )
+
+
+def without_longer_budget(limits: Limits) -> Limits:
+    """What limits a quarter by itself: a budget of several months is kept by the horizon as a whole."""
+    if limits.budget_usd is None:
+        return limits
+    return limits.model_copy(update={"budget_usd": None, "budget_months": None})
+
+
+@dataclass(frozen=True)
+class BudgetPeriod:
+    """Quarters of a horizon that share a budget, with what holdings leave of it."""
+
+    quarters: tuple[int, ...]
+    usd: float
+    left_usd: float
+
+
+def budget_periods(case: Case) -> tuple[BudgetPeriod, ...]:
+    """Years begin with the horizon; of the last one that is not whole, as many quarters have their share."""
+    limits, future = case.limits, future_of(case)
+    if limits.budget_usd is None or limits.budget_months is None:
+        return ()
+    length = limits.budget_months // MONTHS_OF_A_QUARTER
+    periods = []
+    for first in range(0, future.quarters, length):
+        some = tuple(range(first, min(first + length, future.quarters)))
+        usd = limits.budget_usd * len(some) / length
+        periods.append(BudgetPeriod(some, usd, usd - sum(held_usd(case, q) for q in some)))
+    return tuple(periods)
 
 
 def span_name(starts: date, months: Sequence[int]) -> str:

@@ -168,6 +168,7 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         for q, usd in enumerate(by_quarter):
             yield from differs(f"{s.name}: what quarter {q + 1} costs", result.by_quarter_usd[q], usd)
         yield from differs(f"{s.name}: cost_usd", result.cost_usd, sum(by_quarter) + held)
+        yield from _budget_is_kept(horizon.case, future, s.name, by_quarter)
         yield from differs(f"{s.name}: penalty_usd", result.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
         come_to[s.name] = sum(by_quarter) + penalties + lost
@@ -179,6 +180,21 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
     yield from differs("expected_cost_usd", horizon.expected_cost_usd, expected)
     yield from _measure_is_true(horizon, future, come_to)
     yield from _claims_are_honest(horizon)
+
+
+def _budget_is_kept(case: Case, future: Future, scenario: str, by_quarter: list[float]) -> Iterator[str]:
+    """A budget for a quarter or a year, over the quarters of the horizon and with what is held in them."""
+    limit, months = case.limits.budget_usd, case.limits.budget_months
+    if limit is None or months is None:
+        return
+    together = months // MONTHS_OF_A_QUARTER
+    for first in range(0, future.quarters, together):
+        some = range(first, min(first + together, future.quarters))
+        spent = sum(by_quarter[q] + sum(holding_usd(future, h, q) for h in case.held or ()) for q in some)
+        most = limit * len(some) / together
+        if spent > most * (1 + REL):
+            which = f"quarter {first + 1}" if len(some) == 1 else f"quarters {first + 1} to {first + len(some)}"
+            yield f"{scenario}: {which} cost ${spent:,.2f}, the budget is ${most:,.2f}"
 
 
 def _measure_is_true(horizon: HorizonPlan, future: Future, come_to: dict[str, float]) -> Iterator[str]:

@@ -23,6 +23,7 @@ def limits_hold(checked: Checked) -> Iterator[str]:
     yield from _few_vendors_are_used(checked)
     yield from _vendors_serve_their_share(checked)
     yield from _budget_is_kept(checked)
+    yield from _share_of_the_budget_is_kept(checked)
     yield from _power_and_carbon_are_kept(checked)
     yield from _vendors_are_paid_no_more_than_allowed(checked)
     yield from apis_take_it(checked)
@@ -93,6 +94,20 @@ def _budget_is_kept(checked: Checked) -> Iterator[str]:
         usd = checked.account.money.month_usd(month)
         if usd > budget * (1 + REL):
             yield f"month {month + 1} costs ${usd:,.2f}, the budget is ${budget:,.2f}"
+
+
+def _share_of_the_budget_is_kept(checked: Checked) -> Iterator[str]:
+    """What a plan of one quarter may spend of a budget for a quarter or a year, on average over its months."""
+    limits = checked.case.limits
+    if limits.budget_usd is None or limits.budget_months is None:
+        return
+    months = checked.account.months
+    weights = [m.weight for m in checked.case.months] if checked.case.months else [1.0] * months
+    spent = sum(weight * checked.account.money.month_usd(m) for m, weight in enumerate(weights)) / sum(weights)
+    share = limits.budget_usd / limits.budget_months
+    if spent > share * (1 + REL):
+        said = f"${limits.budget_usd:,.2f} in {limits.budget_months} months"
+        yield f"a month costs ${spent:,.2f} on average, the budget of {said} leaves ${share:,.2f}"
 
 
 def _power_and_carbon_are_kept(checked: Checked) -> Iterator[str]:

@@ -150,7 +150,8 @@ def _loosened(case: Case, limits: list[Limit]) -> Case:
 def _unserved(replanner: Replanner, case: Case) -> list[str]:
     """Workloads that nothing on the menu can serve, however much of it there is."""
     unlimited = with_limits(
-        budget_usd_per_month=None, power_kw=None, co2_kg_per_month=None, max_gpus={}, max_instances={},
+        budget_usd_per_month=None, budget_usd=None, budget_months=None,
+        power_kw=None, co2_kg_per_month=None, max_gpus={}, max_instances={},
         max_gpu_types=None, max_vendors=None, least_vendor_share_frac=None, vendor_cap_usd_per_month=None,
         api_per_minute=None,
     )(case)  # fmt: skip

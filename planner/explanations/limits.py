@@ -32,7 +32,15 @@ from planner.case.support import support_of
 from planner.case.vendors import VENDOR_NAMES, vendors_bought_of
 from planner.catalog.entries import Offer
 from planner.catalog.variant import PARALLELISMS, TENSOR, Variant
-from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, SteppedLimit, VendorCap
+from planner.explanations.relaxations import (
+    Alternatives,
+    Budget,
+    Limit,
+    PeriodBudget,
+    Shedding,
+    SteppedLimit,
+    VendorCap,
+)
 from planner.io.formatting import percent, usd
 from planner.optimization.replan import Experiment
 
@@ -75,6 +83,11 @@ def _money(case: Case) -> Iterator[Limit]:
         label = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget_usd_per_month)"
         step = Experiment(label, with_limits(budget_usd_per_month=more))
         yield Budget(key="policy.budget_usd_per_month", one_more=step, usd_per_month=budget)
+    amount, months = case.limits.budget_usd, case.limits.budget_months
+    if amount is not None and months is not None:
+        label = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget)"
+        step = Experiment(label, with_limits(budget_usd=amount * (1 + ONE_MORE_FRAC["budget"])))
+        yield PeriodBudget(key="policy.budget", one_more=step, amount_usd=amount, months=months)
 
 
 def _power(case: Case) -> Iterator[Limit]:

@@ -175,6 +175,34 @@ class Budget(Limit):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PeriodBudget(Limit):
+    """What the plan may spend of a budget for a quarter or a year."""
+
+    amount_usd: float
+    months: int
+
+    @property
+    def loosest(self) -> Change:
+        return with_limits(budget_usd=None, budget_months=None)
+
+    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
+        """Raise the budget to what the cheapest plan spends, bounded as others may need less."""
+        found = replanner.solve(self.loosest(case), "without the budget")
+        if found.best is None:
+            return None
+        held = held_usd_per_month(case)
+        may_shed = any(w.shed_usd_per_request is not None for w in case.workloads)
+        needed = self.months * (found.cost_usd_per_month + held)
+        at_least = 0.0 if may_shed else self.months * (found.bound_usd_per_month + held)
+        enough = float(math.ceil(needed))
+        proved = needed <= max(self.amount_usd, at_least) * (1 + CLOSE_FRAC)
+        period = "quarter" if self.months == 3 else "year"
+        said = f"raise the budget from {usd(self.amount_usd)} to {usd(enough)} a {period} (policy.budget"
+        said += ")" if proved else f"; at least {usd(at_least)} is needed)"
+        return self._remedy(Experiment(said, with_limits(budget_usd=enough)), found.cost_usd_per_month, proved)
+
+
+@dataclass(frozen=True, kw_only=True)
 class VendorCap(Limit):
     """What a vendor may be paid in its most expensive month."""
 

@@ -21,6 +21,8 @@ _DIGITS = r"(?:0|[1-9][0-9]{0,2}(?:[,_][0-9]{3})+|[1-9][0-9]*)"
 _NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,2}})?"
 _COUNT = rf"{_NUMBER} ?[kKMBT]?"
 _PER_HOUR = r" ?(?:/|per) ?(?:h|hr|hour)"
+_PERIODS = {"month": 1, "quarter": 3, "year": 12}
+_PER_PERIOD = r" ?(?:/|per) ?(month|quarter|year)"
 _USD_AMOUNT = rf"(?:\$ ?{_COUNT}|[uU][sS][dD] ?{_COUNT}|{_COUNT} ?[uU][sS][dD])"
 
 _MAGNITUDES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
@@ -173,6 +175,46 @@ def parse_usd_bare(value: object) -> float:
     if isinstance(value, str) and re.search(r"\$|usd", value, re.IGNORECASE):
         return parse_usd(value)
     return _finite(_count(value, "an amount in dollars", 'Write one such as 40000, "80k" or "$1.2M"'), value)
+
+
+@dataclass(frozen=True)
+class UsdOver:
+    """An amount for so many months."""
+
+    usd: float
+    months: int
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A change from one period to the next."""
+
+    frac: float
+    months: int
+
+    @property
+    def per_month_frac(self) -> float:
+        """What compounds to it."""
+        return float((1 + self.frac) ** (1 / self.months) - 1)
+
+
+def parse_usd_over(value: object) -> UsdOver:
+    """Dollars a month, quarter or year from "$2.4M/year" or "$600k per quarter"."""
+    remedy = 'Write an amount and its period, such as "$200k/month", "$600k/quarter" or "$2.4M/year"'
+    bare = _bare_number(value)
+    if bare is not None:
+        raise Problem(f"needs a currency and a period, got {shown(value)}", f'Write "${bare.lstrip("+-")}/year"')
+    if isinstance(value, str) and re.fullmatch(_USD_AMOUNT, value[:65]):
+        raise Problem(f"needs a period, got {shown(value)}", f'Write "{value}/month", "/quarter" or "/year"')
+    match = _matched(f"(-?{_USD_AMOUNT}){_PER_PERIOD}", value, "an amount a month, quarter or year", remedy)
+    return UsdOver(_usd(match[1], value), _PERIODS[match[2]])
+
+
+def parse_growth(value: object) -> Growth:
+    """Growth from "40%/year", "9% per quarter" or "-2%/month"."""
+    remedy = 'Write a percentage and its period, such as "40%/year", "9%/quarter" or "3%/month"'
+    match = _matched(rf"([+-]?{_NUMBER} ?%){_PER_PERIOD}", value, "growth a month, quarter or year", remedy)
+    return Growth(parse_signed_fraction(match[1]), _PERIODS[match[2]])
 
 
 def parse_usd_per_hour(value: object) -> float:
@@ -363,6 +405,16 @@ UsdBare = Annotated[
     float,
     PlainValidator(parse_usd_bare),
     _written(f"{_USD_AMOUNT}|{_COUNT}", "US dollars.", [40000, "80k", "$1.2M"], _AT_LEAST_0),
+]
+BudgetAmount = Annotated[
+    UsdOver,
+    PlainValidator(parse_usd_over),
+    _written(rf"{_USD_AMOUNT}{_PER_PERIOD}", "US dollars a month, quarter or year.", ["$600k/quarter", "$2.4M/year"]),
+]
+GrowthRate = Annotated[
+    Growth,
+    PlainValidator(parse_growth),
+    _written(rf"[+-]?{_PERCENT}{_PER_PERIOD}", "Growth a month, quarter or year.", ["40%/year", "9%/quarter"]),
 ]
 UsdPerHour = Annotated[
     float,

@@ -42,6 +42,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         max_gpu_types=case.limits.max_gpu_types,
         month_weight=np.array([m.weight for m in case.months]) if case.months else None,
         budget_usd_per_month=budget_left(case),
+        budget_usd_on_average=average_left(case),
         power=power_limits(case),
         api_limits=tuple(limits_of_apis(case, slots, lambda w: [g.key for g in pools if g.workloads == (w.name,)])),
         team_usd_per_month=case.engineers_usd_per_month,
@@ -71,6 +72,14 @@ def budget_left(case: Case) -> float | None:
     """What holdings leave of the budget."""
     budget = case.limits.budget_usd_per_month
     return None if budget is None else budget - held_usd_per_month(case)
+
+
+def average_left(case: Case) -> float | None:
+    """What holdings leave, a month, of a budget of several months: a plan of one quarter may spend its share."""
+    limits = case.limits
+    if limits.budget_usd is None or limits.budget_months is None:
+        return None
+    return limits.budget_usd / limits.budget_months - held_usd_per_month(case)
 
 
 def pool_of(case: Case, group: PoolSpec, candidates: tuple[Candidate, ...], slots: tuple[Slot, ...]) -> Pool:

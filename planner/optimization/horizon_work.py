@@ -16,7 +16,16 @@ from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case, Future, Holding, Scenario
 from planner.case.dates import last_day_after, quarter_days
 from planner.case.quarters import Block as QuarterBlock
-from planner.case.quarters import block_case, block_name, blocks_of, case_in, future_of, held_usd, month_groups
+from planner.case.quarters import (
+    block_case,
+    block_name,
+    blocks_of,
+    budget_periods,
+    case_in,
+    future_of,
+    held_usd,
+    month_groups,
+)
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
 from planner.catalog.entries import TERM_MONTHS
@@ -25,7 +34,7 @@ from planner.optimization.formulate import formulate
 from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
-from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
+from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem, SpendLimit
 from problems.horizon.risk import Risk, worst_case_of
 from solvers.backends.clock import check
 from solvers.heuristics.incumbent import Incumbent, penalty_by_month, usd_by_month
@@ -97,7 +106,25 @@ class HorizonWork:
         offers = {g for q in self.quarters for g in q.case.offers}
         columns = [column for g in sorted(offers) for column in self._columns_of(g, long_terms)]
         blocks = tuple(q.block for q in self.quarters)
-        return HorizonProblem(blocks, tuple(columns), self.future.max_liability_usd, risk=self._risk())
+        spending = tuple(self._spending(columns))
+        return HorizonProblem(blocks, tuple(columns), self.future.max_liability_usd, spending, risk=self._risk())
+
+    def _spending(self, columns: Sequence[CommitmentColumn]) -> Iterable[SpendLimit]:
+        """Budgets of several months, in each scenario; commitments count by the month that they last."""
+        for period in budget_periods(self.case):
+            for s in self.future.scenarios:
+                signed: dict[int, float] = {}
+                for k, c in enumerate(columns):
+                    if c.scenario in (None, s.name):
+                        lasts = range(c.quarter, c.quarter + TERM_MONTHS[c.term] // MONTHS_OF_A_QUARTER)
+                        inside = len(set(lasts) & set(period.quarters))
+                        signed[k] = MONTHS_OF_A_QUARTER * inside * c.usd_per_month
+                blocks = tuple(
+                    b
+                    for b, q in enumerate(self.quarters)
+                    if q.of.quarter in period.quarters and s.name in q.block.times
+                )
+                yield SpendLimit(s.name, blocks, {k: usd for k, usd in signed.items() if usd}, period.left_usd)
 
     def _risk(self) -> Risk:
         probabilities = {s.name: s.probability_frac for s in self.future.scenarios}

@@ -39,7 +39,8 @@ def all_options(
     """Every way to serve each workload by itself with one deployment or an API."""
     offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
     bare = replace(
-        fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers,
+        fleet, team_usd_per_month=0.0, budget_usd_per_month=None, budget_usd_on_average=None, max_gpus={},
+        max_gpu_types=None, offers=offers,
         vendors=NO_VENDORS, power=None, api_limits=(), allowances=(),
     )  # fmt: skip
     placed = {(pool, c.key): c for pool, accepted in candidates.accepted.items() for c in accepted}

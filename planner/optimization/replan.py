@@ -21,7 +21,7 @@ from planner.case.case import Case
 from planner.case.changes import Change
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import slots_of
-from planner.optimization.formulate import budget_left, formulate, power_limits
+from planner.optimization.formulate import average_left, budget_left, formulate, power_limits
 from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, why_stopped
 from solvers.heuristics.incumbent import Incumbent, usd_by_month
@@ -226,5 +226,6 @@ def _within(fleet: FleetProblem, case: Case) -> FleetProblem:
         max_gpus=limits.max_gpus,
         max_gpu_types=limits.max_gpu_types,
         budget_usd_per_month=budget_left(case),
+        budget_usd_on_average=average_left(case),
         power=power_limits(case),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
-from planner.case.quarters import block_name
+from planner.case.quarters import block_name, budget_periods
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, tokens, usd
@@ -21,7 +21,7 @@ from planner.plan.horizon.horizon_view import (
 )
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
-from planner.reports.phrases import ALARM_FRAC, assumed_traffic, paid_of_caps
+from planner.reports.phrases import ALARM_FRAC, BUDGET_PERIODS, assumed_traffic, paid_of_caps
 
 NOTHING_USD = 0.5
 A_DAY = timedelta(days=1)
@@ -73,6 +73,29 @@ def costs(horizon: HorizonPlan) -> Iterator[str]:
             yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
     if horizon.held_usd:
         yield f"{usd(horizon.held_usd)} of this is for what was held before and is paid in any case"
+    if budget := within_budget(horizon):
+        yield budget
+
+
+def within_budget(horizon: HorizonPlan) -> str:
+    """What quarters or years spend at most of a budget of their own, with what is held; nothing where there is none."""
+    limits, spent = horizon.case.limits, []
+    for period in budget_periods(horizon.case):
+        held = period.usd - period.left_usd
+        costs = {s.name: held + sum(s.by_quarter_usd[q] for q in period.quarters) for s in horizon.scenarios}
+        worst = max(costs, key=lambda name: costs[name])
+        first, last = period.quarters[0] + 1, period.quarters[-1] + 1
+        which = f"quarter {first}" if first == last else f"quarters {first} to {last}"
+        share = "" if len(period.quarters) == (limits.budget_months or 0) // MONTHS_OF_A_QUARTER else (
+            f" of {usd(period.usd)}"
+        )  # fmt: skip
+        where = f" ({worst})" if len(horizon.scenarios) > 1 else ""
+        spent.append(f"{which} {usd(costs[worst])}{share}{where}")
+    if not spent:
+        return ""
+    most = " at most" if len(horizon.scenarios) > 1 else ""
+    budget = f"budget of {usd(limits.budget_usd or 0.0)} a {BUDGET_PERIODS[limits.budget_months]}"
+    return f"{budget}:{most} {', '.join(spent)}"
 
 
 def refused(horizon: HorizonPlan) -> str:

@@ -291,7 +291,7 @@ def sheds_much(plan: Plan) -> bool:
 
 def _no_room(plan: Plan) -> str:
     """The limits under which no more can be served."""
-    quotas = [b for b in plan.binding if b.limit not in ("min_replicas", "budget_usd_per_month")]
+    quotas = [b for b in plan.binding if b.limit not in ("min_replicas", "budget_usd_per_month", "budget")]
     reasons = [f"{b.limit} {b.value:,.0f}{f' of {b.name}' if b.name else ''} is reached" for b in quotas]
     budget = plan.case.limits.budget_usd_per_month
     if budget is not None:
@@ -521,6 +521,7 @@ def rejection(r: RejectionRecord) -> tuple[str, str]:
     return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 
 
+BUDGET_PERIODS = {None: "month", 1: "month", 3: "quarter", 12: "year"}
 AMOUNTS = ("power_kw", "co2_kg_per_month")
 
 
@@ -532,6 +533,9 @@ def limits_reached(plan: Plan) -> Iterator[str]:
     for (limit, value), of in grouped.items():
         if limit == "budget_usd_per_month":
             yield f"the budget of {usd(value)} a month"
+            continue
+        if limit == "budget":
+            yield f"the budget of {usd(value)} a {BUDGET_PERIODS[plan.case.limits.budget_months]}"
             continue
         if limit in AMOUNTS:
             yield f"{limit} {value:,.4g} ({of[0].hours_per_month:,.0f} h a month)"

@@ -21,6 +21,8 @@ For the worst case it has (1 - e) w + e times the above as its objective (risk.p
 where the first block, which scenarios share, has a theta[s] for each of them. What is proved of it with some weights of
 scenarios is about their mean: sum_s weight[s] months[s] theta[s] / sum_s weight[s] months[s] stands for theta.
 
+Budgets over several quarters are rows of it, over theta; a block that scenarios share has one for each of them then.
+
 Its solution signs what could cost the least as far as anything is known. So it is what to try next.
 """
 
@@ -35,6 +37,7 @@ from problems.horizon.master import limits_on_commitments
 from problems.horizon.risk import Weights
 from problems.model import Column, Model, Row, build_model
 from problems.recipes.vendors import NO_VENDORS
+from problems.vendors.spend import ROUNDING
 
 CHANGE_FRAC = 0.1
 """share of its price that a commitment costs besides which is signed though it was not, or the other way round"""
@@ -125,6 +128,7 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
     ]
     theta = _Thetas(problem, columns)
     rows = list(limits_on_commitments(problem))
+    rows += quarters_keep_to_their_budget(problem, theta)
     if problem.risk.worst_case:
         rows += no_scenario_costs_more_than_the_worst(problem, theta, len(columns))
         columns.append(Column(("worst",), (1 - mean) * problem.too_much_usd))
@@ -158,7 +162,7 @@ class _Thetas:
         mean, p = problem.risk.mean_frac, problem.risk.probabilities
         for b, block in enumerate(problem.blocks):
             self.of.append({})
-            if not problem.risk.worst_case or not block.differs:
+            if not block.differs or not (problem.risk.worst_case or problem.spending):
                 self.of[b][None] = len(columns)
                 columns.append(Column(("theta", b), mean * block.months))
                 continue
@@ -174,10 +178,23 @@ class _Thetas:
         months = self.problem.blocks[b].months_at(some)
         return [(column, some[s] * sum(times[s]) / months) for s, column in self.of[b].items() if s is not None]
 
-    def usd_in(self, s: str) -> list[tuple[int, float]]:
-        """What all blocks cost in a scenario."""
-        each = zip(self.of, self.problem.blocks, strict=True)
-        return [(of[s if s in of else None], sum(block.times[s])) for of, block in each if s in block.times]
+    def usd_in(self, s: str, only: int | None = None) -> list[tuple[int, float]]:
+        """What all blocks, or one, cost in a scenario."""
+        each = [(b, of, self.problem.blocks[b]) for b, of in enumerate(self.of) if only in (None, b)]
+        return [(of[s if s in of else None], sum(block.times[s])) for _, of, block in each if s in block.times]
+
+
+def quarters_keep_to_their_budget(problem: HorizonProblem, theta: _Thetas) -> Iterator[Row]:
+    """What quarters of a scenario cost at least, commitments included, is within their budget.
+
+    sum_k usd[k,i] x[k] + sum_{b of i} months[b,s] theta[b] <= most[i]        for all budgets i        [too_much_usd]
+    """
+    unit = problem.too_much_usd
+    for i, limit in enumerate(problem.spending):
+        planned = (term for b in limit.blocks for term in theta.usd_in(limit.scenario, b))
+        terms = [(column, usd / unit) for column, usd in (*limit.signed_usd.items(), *planned) if usd]
+        if terms:
+            yield Row(("spent", i), terms, "<=", limit.most_usd * (1 + ROUNDING) / unit)
 
 
 def no_scenario_costs_more_than_the_worst(problem: HorizonProblem, theta: _Thetas, worst: int) -> Iterator[Row]:

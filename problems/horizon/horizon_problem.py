@@ -17,6 +17,11 @@ to; usd[p] is what a plan costs besides, a month, penalties included. There are 
 duals mu of the second family a block asks for the plan with the least months x usd + sum_g mu[b,g] n[g], which is its
 fleet problem with a commitment to g at mu[b,g] / months[b] a month. What that proves of all plans is said by bound.py.
 
+A budget i of some quarters of a scenario couples blocks as well. Nothing may be shed then, so that the cheapest plan
+of a block is the one that spends least, and none is priced for its sake:
+
+    quarters within their budget         sum_k usd[k,i] x[k] + sum_{b of i, p} usd[p,s] y[b,p] <= most[i]   for all i
+
 The objective above is the expected cost. For the worst case it counts e times, and (1 - e) w comes on top, with
 
     none costs more than the worst       w - sum_k usd[k,s] x[k] - sum_{b,p} usd[p,s] y[b,p] >= 0      for scenarios s
@@ -28,7 +33,7 @@ months[b], usd[k] and the months of the first block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -151,10 +156,23 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, eq=False)
+class SpendLimit:
+    """The most that some quarters of a scenario may cost together, commitments as far as they last in them."""
+
+    scenario: str
+    blocks: tuple[int, ...]
+    signed_usd: dict[int, float]
+    """commitment -> what one instance costs in these quarters"""
+    most_usd: float
+
+
+@dataclass(frozen=True, eq=False)
 class HorizonProblem:
     blocks: tuple[Block, ...]
     commitments: tuple[CommitmentColumn, ...]
     max_owed_usd: float | None = None
+    spending: tuple[SpendLimit, ...] = ()
+    """budgets over several blocks, where nothing may be shed: then what a plan costs is what is minimized of it"""
     decided: tuple[tuple[int, int], ...] = ()
     """fewest and most of each commitment, where that is decided"""
     risk: Risk = EXPECTED
@@ -246,6 +264,15 @@ class HorizonProblem:
             gpu: limit - sum(o.box * o.on_hand for o in fleet.offers.values() if o.gpu == gpu)
             for gpu, limit in fleet.max_gpus.items()
         }
+
+    def keeps_to_budgets(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> bool:
+        """Whether commitments and plans of blocks, which cost so much in each scenario, do."""
+        return all(
+            sum(usd * x[k] for k, usd in limit.signed_usd.items())
+            + sum(usd_in[b].get(limit.scenario, 0.0) for b in limit.blocks)
+            <= limit.most_usd * (1 + ROUNDING)
+            for limit in self.spending
+        )
 
     @cached_property
     def scenarios(self) -> tuple[str | None, ...]:

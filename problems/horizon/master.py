@@ -60,6 +60,7 @@ def horizon_master(
             usd = mean * problem.blocks[b].months * plan.usd_per_month
             columns.append(Column(("plan", b, p), usd, upper=1, integer=not relaxed))
     rows = _rows(problem, plans, at, traded, relaxed)
+    rows += quarters_keep_to_their_budget(problem, plans, at) if trades is None else ()
     if problem.risk.worst_case:
         rows += no_scenario_costs_more_than_the_worst(problem, plans, at, spent, len(columns))
         columns.append(Column(("worst",), (1 - mean) * problem.too_much_usd))
@@ -89,6 +90,26 @@ def no_scenario_costs_more_than_the_worst(
         traded = [(column, usd) for b, column, usd in spent if s in problem.blocks[b].times]
         terms = [(column, -usd / unit) for column, usd in (*signed, *planned, *traded) if usd]
         yield Row(("worst", s), [(worst, 1.0), *terms], ">=", 0.0)
+
+
+def quarters_keep_to_their_budget(
+    problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], at: list[list[int]]
+) -> Iterator[Row]:
+    """What quarters of a scenario cost together, commitments included, stays within their budget.
+
+    sum_k usd[k,i] x[k] + sum_{b of i, p} usd[p,s] y[b,p] <= most[i]        for all budgets i        [too_much_usd]
+    """
+    unit = problem.too_much_usd
+    for i, limit in enumerate(problem.spending):
+        planned = [
+            (column, plan.usd_in[limit.scenario])
+            for b in limit.blocks
+            for column, plan in zip(at[b], plans[b], strict=True)
+            if limit.scenario in plan.usd_in
+        ]
+        terms = [(column, usd / unit) for column, usd in (*limit.signed_usd.items(), *planned) if usd]
+        if terms:
+            yield Row(("spent", i), terms, "<=", limit.most_usd * (1 + ROUNDING) / unit)
 
 
 def _rows(

@@ -42,15 +42,18 @@ MOST_REMEMBERED = 8
 
 
 def within_budget(fleet: FleetProblem, deadline: float | None) -> Incumbent | None:
-    """A plan that keeps the budget and uses it well; None if nothing may be shed."""
-    return BudgetHeuristic(fleet).within(fleet.budget_usd_per_month, deadline)
+    """A plan that keeps the budget and uses it well; None if nothing may be shed.
+
+    What keeps to a budget in every month keeps to it on average.
+    """
+    return BudgetHeuristic(fleet).within(fleet.least_budget_usd, deadline)
 
 
 class BudgetHeuristic:
     """Plans of one fleet within any budget; what does not depend on the budget is worked out once."""
 
     def __init__(self, fleet: FleetProblem) -> None:
-        self.fleet = replace(fleet, budget_usd_per_month=None)
+        self.fleet = replace(fleet, budget_usd_per_month=None, budget_usd_on_average=None)
         self.may_shed = any(r.penalty_usd_per_h.any() for r in fleet.recipes)
         self.recipes = {r.key: r for r in fleet.recipes if r.deferral is None}
         self.at_weights: dict[float, Incumbent | None] = {}

@@ -253,8 +253,12 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
         return False
     if not api_limits_are_kept(fleet, plan.paths):
         return False
-    budget = fleet.budget_usd_per_month
-    return budget is None or bool(usd_by_month(fleet, plan).max() <= budget * (1 + 1e-9))
+    each, mean = fleet.budget_usd_per_month, fleet.budget_usd_on_average
+    if each is None and mean is None:
+        return True
+    usd = usd_by_month(fleet, plan)
+    within = each is None or bool(usd.max() <= each * (1 + 1e-9))
+    return within and (mean is None or bool(usd @ fleet.weight_of_month <= fleet.months * mean * (1 + 1e-9)))
 
 
 def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:

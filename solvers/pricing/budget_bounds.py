@@ -40,8 +40,10 @@ def budget_bound_of(model: Model, duals: Duals, bound_usd_per_month: float, mont
     return BudgetBound(budget, bound_usd_per_month, worth)
 
 
-def proved_within(tangents: Iterable[BudgetBound], budget_usd_per_month: float) -> float:
-    """The best bound that any of the lines gives at a budget."""
+def proved_within(tangents: Iterable[BudgetBound], budget_usd_per_month: float | None) -> float:
+    """The best bound that any of the lines gives at a budget, where there is one."""
+    if budget_usd_per_month is None:
+        return -np.inf
     return max((tangent.within(budget_usd_per_month) for tangent in tangents), default=-np.inf)
 
 

@@ -74,17 +74,18 @@ def _within_budget(
     known: WarmStart,
 ) -> None:
     """Search without the budget first: its plan may keep the budget anyway, or its bound may rule every plan out."""
-    budget = fleet.budget_usd_per_month
+    budget = fleet.least_budget_usd
     if budget is not None:
         started = time.monotonic()
         free = known.free or FleetSolution()
+        free_fleet = replace(fleet, budget_usd_per_month=None, budget_usd_on_average=None)
         may_shed = any(pool.shed_usd_per_request is not None for pool in fleet.pools.values())
         closest = options.gap_frac if options.round_limit is None else min(options.gap_frac, CLOSE_FRAC)
         for gap_frac in (options.gap_frac, closest):
             try:
                 if known.free is None and (free.best is None or free.gap_frac > gap_frac):
                     closer, begun = replace(options, gap_frac=gap_frac), known if free.best is None else free.known
-                    searched(replace(fleet, budget_usd_per_month=None), closer, free, on_progress, begun)
+                    searched(free_fleet, closer, free, on_progress, begun)
             finally:
                 if free.best is None or limits_are_kept(fleet, free.best):
                     vars(solution).update(vars(free))
@@ -96,5 +97,5 @@ def _within_budget(
         if options.time_limit_s is not None:
             left = options.time_limit_s - (time.monotonic() - started)
             options = replace(options, time_limit_s=max(0.5, left))
-        solution.raise_bound(max(free.bound_usd_per_month, proved_within(known.tangents, budget)))
+        solution.raise_bound(max(free.bound_usd_per_month, proved_within(known.tangents, fleet.budget_usd_per_month)))
     searched(fleet, options, solution, on_progress, known)

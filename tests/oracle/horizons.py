@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from problems.fleet_problem import FleetProblem, fleet_of
-from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
+from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem, SpendLimit
 from problems.horizon.risk import Risk, worst_case_of
 from tests.oracle.brute_force import brute_force, cheapest_by_choices
 from tests.oracle.cases import lever_case
@@ -169,25 +170,14 @@ def least_usd(horizon: TinyHorizon) -> float:
 
 def least_of(horizon: TinyHorizon) -> Least:
     """By trying every number of every commitment with every choice of who serves in the first quarter."""
-    problem = horizon.problem
-    p = problem.risk.probabilities
-    offers = sorted({c.offer for c in problem.commitments})
-    first = _first_quarter(problem.blocks[0], horizon.cases[0], offers)
-    later = [_least_of_block(case, offers) for case in horizon.cases[1:]]
+    p = horizon.problem.risk.probabilities
     found: list[tuple[float, float]] = []
-    for x in itertools.product(*(range(few, most + 1) for few, most in problem.bounds)):
-        signed = list(zip(x, problem.commitments, strict=True))
-        owed = [sum(n * c.owed_usd for n, c in signed if c.scenario in (None, s)) for s in SCENARIOS]
-        if problem.max_owed_usd is not None and max(owed) > problem.max_owed_usd:
-            continue
-        counts = [tuple(sum(n for n, c in signed if c.offer == g and b in c.blocks) for g in offers) for b in range(3)]
-        costs = {}
-        for k, s in enumerate(SCENARIOS):
-            paid = sum(n * (c.usd / p[s] if c.scenario else c.usd) for n, c in signed if c.scenario in (None, s))
-            costs[s] = paid + MONTHS * later[k][counts[k + 1]]
-        for of_first in first[counts[0]]:
-            usd = {s: costs[s] + of_first[s] for s in SCENARIOS}
+    for x, by_block in every_plan(horizon):
+        if keeps_to_budgets(horizon.problem, x, by_block):
+            usd = {s: _paid(horizon.problem, x, s) + sum(by_block[s]) for s in SCENARIOS}
             found.append((sum(p[s] * usd[s] for s in SCENARIOS), max(usd.values())))
+    if not found:
+        return Least(math.inf, math.inf, math.inf, math.inf)
     expected, worst = min(e for e, _ in found), min(w for _, w in found)
     return Least(
         expected,
@@ -195,6 +185,74 @@ def least_of(horizon: TinyHorizon) -> Least:
         min(e for e, w in found if w <= worst * (1 + 1e-6)),
         min(w for e, w in found if e <= expected * (1 + 1e-6)),
     )
+
+
+def _paid(problem: HorizonProblem, x: tuple[int, ...], s: str) -> float:
+    p, signed = problem.risk.probabilities, zip(x, problem.commitments, strict=True)
+    return sum(n * (c.usd / p[s] if c.scenario else c.usd) for n, c in signed if c.scenario in (None, s))
+
+
+def keeps_to_budgets(problem: HorizonProblem, x: tuple[int, ...], by_block: dict[str, tuple[float, float]]) -> bool:
+    """Blocks of a scenario are the first one and its own."""
+    for limit in problem.spending:
+        own = 1 + SCENARIOS.index(limit.scenario)
+        spent = sum(usd for b, usd in zip((0, own), by_block[limit.scenario], strict=True) if b in limit.blocks)
+        if spent + sum(x[k] * usd for k, usd in limit.signed_usd.items()) > limit.most_usd * (1 + 1e-9):
+            return False
+    return True
+
+
+def with_budget(horizon: TinyHorizon, seed: int) -> TinyHorizon:
+    """With a budget for the first quarter, for the second, or for both of one scenario, or of each, which the cheapest
+    plan does not keep to."""
+    rng, problem = np.random.default_rng([seed, 31]), horizon.problem
+    p, plans = problem.risk.probabilities, [*every_plan(horizon)]
+
+    def expected(plan: tuple[tuple[int, ...], dict[str, tuple[float, float]]]) -> float:
+        x, by_block = plan
+        return sum(p[s] * (_paid(problem, x, s) + sum(by_block[s])) for s in SCENARIOS)
+
+    best = min(plans, key=expected)
+    quarters = [(0,), (1,), (0, 1)][int(rng.integers(3))]
+    limits = []
+    for k, s in enumerate(SCENARIOS):
+        blocks = tuple((0, k + 1)[q] for q in quarters)
+        signed = {}
+        for n, c in enumerate(problem.commitments):
+            mine = [b for b in c.blocks if b in (0, k + 1)]
+            if c.scenario in (None, s) and mine:
+                usd = c.usd / p[s] if c.scenario else c.usd
+                signed[n] = usd * len([b for b in mine if b in blocks]) / len(mine)
+
+        def spent(
+            plan: tuple[tuple[int, ...], dict[str, tuple[float, float]]],
+            s: str = s,
+            signed: dict[int, float] = signed,
+        ) -> float:
+            x, by_block = plan
+            return sum(by_block[s][q] for q in quarters) + sum(x[n] * usd for n, usd in signed.items())
+
+        least, now = min(map(spent, plans)), spent(best)
+        limits.append(SpendLimit(s, blocks, signed, least + float(rng.uniform(0.1, 0.95)) * (now - least)))
+    some = limits if rng.random() < 0.5 else limits[:1]
+    return replace(horizon, problem=replace(problem, spending=tuple(some)))
+
+
+def every_plan(horizon: TinyHorizon) -> Iterator[tuple[tuple[int, ...], dict[str, tuple[float, float]]]]:
+    """What is signed, and what the quarters of each scenario cost at least besides, by who serves in the first."""
+    problem = horizon.problem
+    offers = sorted({c.offer for c in problem.commitments})
+    first = _first_quarter(problem.blocks[0], horizon.cases[0], offers)
+    later = [_least_of_block(case, offers) for case in horizon.cases[1:]]
+    for x in itertools.product(*(range(few, most + 1) for few, most in problem.bounds)):
+        signed = list(zip(x, problem.commitments, strict=True))
+        owed = [sum(n * c.owed_usd for n, c in signed if c.scenario in (None, s)) for s in SCENARIOS]
+        if problem.max_owed_usd is not None and max(owed) > problem.max_owed_usd:
+            continue
+        counts = [tuple(sum(n for n, c in signed if c.offer == g and b in c.blocks) for g in offers) for b in range(3)]
+        own = {s: MONTHS * later[k][counts[k + 1]] for k, s in enumerate(SCENARIOS)}
+        for of_first in first[counts[0]]:
+            yield x, {s: (of_first[s], own[s]) for s in SCENARIOS}
 
 
 def _first_quarter(block: Block, case: Case, offers: list[str]) -> dict[tuple[int, ...], list[dict[str, float]]]:

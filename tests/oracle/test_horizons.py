@@ -17,7 +17,7 @@ from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import usd_in
 from tests.oracle.capped_horizons import capped_horizon, least_costs
-from tests.oracle.horizons import TinyHorizon, least_of, least_usd, tiny_horizon, tiny_horizon_apart
+from tests.oracle.horizons import TinyHorizon, least_of, least_usd, tiny_horizon, tiny_horizon_apart, with_budget
 
 SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
 AMENDED_SEEDS = [14, 15, 19]
@@ -61,6 +61,37 @@ def test_caps_on_vendors_in_every_block(seed: int, solver: SolverName) -> None:
         assert truth < math.inf
         assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
         assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
+
+
+BUDGET_SEEDS = [21, 22, 37, 39, 57]
+BEYOND_ANY_PLAN = [27, 41, 43]
+"""each of two budgets could be kept, but not both"""
+
+
+@pytest.mark.parametrize(
+    ("seed", "worst"), [(8, False), *((s, False) for s in BUDGET_SEEDS), *((s, True) for s in BUDGET_SEEDS)]
+)
+def test_budgets_over_quarters_couple_them(seed: int, worst: bool) -> None:
+    """Commitments count by the month; where the cheapest plan does not keep to a budget, the next one that does is
+    found, or it is proved that there is none."""
+    horizon = with_budget(tiny_horizon(seed) if seed == 8 else apart(seed), seed)
+    least = least_of(horizon)
+    free = least_of(replace(horizon, problem=replace(horizon.problem, spending=())))
+    truth = least.worst_usd if worst else least.expected_usd
+    assert least.expected_usd > free.expected_usd * (1 + 1e-9)
+    solution = solved(horizon.worst_case if worst else horizon.problem)
+    assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
+    assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
+    assert solution.outcome in (Outcome.OPTIMAL, Outcome.WITHIN_GAP)
+
+
+@pytest.mark.parametrize("seed", BEYOND_ANY_PLAN)
+def test_budgets_that_no_plan_keeps_to(seed: int) -> None:
+    horizon = with_budget(apart(seed), seed)
+    assert least_of(horizon).expected_usd == math.inf
+    for problem in (horizon.problem, horizon.worst_case):
+        solution = solved(problem)
+        assert not solution.blocks and solution.outcome in (Outcome.INFEASIBLE, Outcome.NOT_FOUND)
 
 
 def test_rows_of_caps_by_hand() -> None:

@@ -36,6 +36,7 @@ from problems.fleet import (
     power_is_kept,
     replicas_fit_into_boxes,
     the_budget_is_kept,
+    the_budget_of_all_months_is_kept,
 )
 from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables, define_variables
@@ -149,6 +150,8 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
     if family is deferred_work_takes_whole_lots:
         case = small_case()
         return replace(case, pools=(*case.pools[:-1], replace(case.pools[-1], apis=()))).fleet
+    if family is the_budget_of_all_months_is_kept:
+        return replace(fleet, budget_usd_on_average=15_000.0)
     if family is replicas_fit_into_boxes:
         return replace(fleet, offers=fleet.offers | {"quad": replace(fleet.offers["quad"], box=3)})
     if family in (

@@ -16,6 +16,7 @@ from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, nam
 from planner.catalog.names import sells
 from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism
 from planner.io.errors import did_you_mean, shown
+from planner.io.units import UsdOver
 
 DEFAULT_MIN_REPLICAS = 2
 WEIGHTS_GB_PER_S = 1.0
@@ -71,8 +72,16 @@ def limits_of(
         notes.assume("policy.routing", LEAST_REQUESTS, why)
     if "smaller_apis" not in policy.model_fields_set and (kept_out := _smaller_apis(spec, catalog, workloads)):
         notes.assume("policy.smaller_apis", "forbidden", f"{kept_out}; 'policy: {{smaller_apis: allowed}}' lets it in")
+    monthly = policy.budget_usd_per_month
+    if policy.budget is not None and policy.budget.months == 1:
+        monthly = policy.budget.usd
+    longer = policy.budget if policy.budget is not None and policy.budget.months > 1 else None
+    if longer is not None:
+        _check_budget(spec, longer, notes)
     return Limits(
-        budget_usd_per_month=policy.budget_usd_per_month,
+        budget_usd_per_month=monthly,
+        budget_usd=longer.usd if longer else None,
+        budget_months=longer.months if longer else None,
         power_kw=policy.power_kw,
         co2_kg_per_month=policy.co2_kg_per_month,
         max_gpus=max_gpus,
@@ -97,6 +106,21 @@ def limits_of(
         vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, notes),
         new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
+
+
+def _check_budget(spec: DemandFile, budget: UsdOver, notes: Notes) -> None:
+    """Say how a budget of a year counts where less than a year is planned; complain of what it cannot go with."""
+    quarters, period = spec.horizon or 1, budget.months // 3
+    horizon = quarters > 1 or bool(spec.scenarios)
+    shed = [k for k, w in enumerate(spec.workloads) if w.shed is not None]
+    if horizon and shed:
+        message = "is kept over several quarters only where nothing may be shed"
+        remedy = "Write a budget a month, which limits each quarter by itself, or leave 'shed' out"
+        notes.complain(("policy", "budget"), message, remedy)
+    if rest := quarters % period:
+        usd = budget.usd * rest / period
+        why = f"the plan ends within a budget year: {rest} of its 4 quarters may spend their share"
+        notes.assume("policy.budget", f"${usd:,.0f} for what is planned of the year", why)
 
 
 def _held(spec: DemandFile, key: str, offers: dict[str, Offer]) -> int:

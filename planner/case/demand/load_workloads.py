@@ -33,6 +33,7 @@ from planner.catalog.entries import BATCH, CHAT, DEFAULT_BENCHMARK, ApiModel, Ca
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path, did_you_mean
 from planner.io.named_files import NamedFiles
+from planner.io.units import Growth
 from planner.logs.lengths import Marginals
 from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
@@ -229,6 +230,8 @@ class WorkloadReader:
             self.notes.assume(
                 f"{key}.spot.critical_share", "100%", "all requests are assumed to be critical, so spot is not used"
             )
+        if w.forecast.growth is not None:
+            self.notes.assume(f"{key}.forecast.growth", *_unrolled(w.forecast.growth))
         rate_cv = w.forecast.variation
         if rate_cv is None:
             rate_cv = hours.variation if hours.variation is not None else DEFAULT_VARIATION
@@ -251,7 +254,7 @@ class WorkloadReader:
             models=tuple(models),
             weekday_rps=hours.weekday_rps,
             weekend_rps=hours.weekend_rps,
-            growth_per_month_frac=w.forecast.growth_per_month,
+            growth_per_month_frac=w.forecast.monthly_growth_frac,
             log_days=w.forecast.log_days or hours.log_days,
             rate_cv=rate_cv,
             arrival_scv=self._burstiness(w, kind, key),
@@ -469,3 +472,13 @@ def _from_hourly(rps: np.ndarray) -> Hours:
         weekend, hour = np.repeat(np.arange(7) >= 5, 24), np.tile(np.arange(24), 7)
         return by_hour(weekend, hour, rps)
     return Hours(tuple(days[0].tolist()), tuple(days[-1].tolist()))
+
+
+def _unrolled(growth: Growth) -> tuple[str, str]:
+    """What growth comes to from month to month, and at the first month of each quarter."""
+    each = growth.per_month_frac
+    quarters = ", ".join(f"x{(1 + each) ** (3 * q):.3g}" for q in range(5))
+    name = {1: "month", 3: "quarter", 12: "year"}[growth.months]
+    given = f"{100 * growth.frac:+.4g}% a {name}, compounded by the month"
+    why = f"{given}: quarters begin at {quarters} of the first month"
+    return f"{100 * each:+.3g}% a month", why

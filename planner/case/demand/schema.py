@@ -35,9 +35,11 @@ from planner.catalog.sellers import SAME_MODEL
 from planner.catalog.variant import Parallelism
 from planner.io.errors import Path, did_you_mean, shown
 from planner.io.units import (
+    BudgetAmount,
     Count,
     Duration,
     Fraction,
+    GrowthRate,
     PositiveCount,
     PositiveWhole,
     PriceChange,
@@ -406,6 +408,9 @@ class PolicySpec(Strict):
     """Limits and costs of running it."""
 
     budget_usd_per_month: UsdBare | None = None
+    """The most that any month may cost, with what is held."""
+    budget: BudgetAmount | None = Field(default=None, examples=["$2.4M/year"])
+    """The most that months, quarters or years of the plan may cost, with what is held. Years begin with the plan."""
     max_gpus: dict[str, WholeNumber] = {}
     """The most GPUs of a type at any time."""
     max_instances: dict[str, WholeNumber] = {}
@@ -451,6 +456,8 @@ class PolicySpec(Strict):
 
     @model_validator(mode="after")
     def _within_reason(self) -> PolicySpec:
+        if self.budget is not None and self.budget_usd_per_month is not None and self.budget.months == 1:
+            raise FieldProblem(("budget",), "says again what 'budget_usd_per_month' does", "Remove one of them")
         if (self.min_replicas or 0) > MOST_MIN_REPLICAS:
             raise FieldProblem(("min_replicas",), f"is above {MOST_MIN_REPLICAS}", "Check the number")
         team = self.engineers
@@ -511,6 +518,8 @@ class DemandFile(Strict):
     """Time zone of the rates, for logs with dates and for schedules; UTC by default."""
     starts: date | None = Field(default=None, examples=["2027-01-01"])
     """The first day of the plan, which is the first of a month."""
+    growth: GrowthRate | None = Field(default=None, examples=["40%/year"])
+    """Growth of every workload whose forecast says nothing of its own and is of no log."""
     horizon: Quarters | None = None
     """How many quarters the plan covers, such as 4 quarters; one quarter by default."""
     have: tuple[HoldingSpec, ...] = Field(default=(), max_length=500)
@@ -519,6 +528,21 @@ class DemandFile(Strict):
     """Ways that demand may develop, or {from: forecast}; what is signed now is the same in all of them."""
     unused_after_horizon: UnusedSpec | None = Field(default=None, examples=[{"worth": "50%"}])
     """What commitments of more than a year are worth after the horizon; without it, none that outlasts it is bought."""
+
+    @model_validator(mode="after")
+    def _all_grow(self) -> DemandFile:
+        """Growth of the file is that of each forecast that has none."""
+        if self.growth is None:
+            return self
+
+        def growing(w: WorkloadSpec) -> WorkloadSpec:
+            own = {"growth", "growth_per_month"} & w.forecast.model_fields_set
+            if own or w.forecast.csv is not None:
+                return w
+            forecast = w.forecast.model_copy(update={"growth": self.growth})
+            return w.model_copy(update={"forecast": forecast})
+
+        return self.model_copy(update={"workloads": tuple(growing(w) for w in self.workloads)})
 
     @model_validator(mode="after")
     def _has_a_start(self) -> DemandFile:

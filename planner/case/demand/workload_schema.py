@@ -24,6 +24,7 @@ from planner.io.units import (
     Count,
     Duration,
     Fraction,
+    GrowthRate,
     LongDuration,
     PositiveCount,
     PositiveWhole,
@@ -87,6 +88,8 @@ class Forecast(Strict):
     """Days of log that these figures come from, if they come from one; fewer than 28 are not enough to sign on."""
     growth_per_month: SignedFraction = 0.0
     """Growth of the rate from one month to the next, over the whole horizon."""
+    growth: GrowthRate | None = Field(default=None, examples=["40%/year"])
+    """The same by the year, quarter or month; it compounds from month to month. By default the file's `growth`."""
     variation: AnyFraction | None = None
     """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
     burstiness: PositiveCount | None = None
@@ -117,6 +120,12 @@ class Forecast(Strict):
                 raise FieldProblem(("shape",), "has no effect with 'hourly'", "Remove one of them")
             if not any(self.hourly):
                 raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
+        if self.growth is not None and self.growth_per_month:
+            raise FieldProblem(("growth",), "says again what 'growth_per_month' does", "Remove one of them")
+        if self.growth is not None and self.growth.frac <= -1:
+            raise FieldProblem(("growth",), "leaves nothing", "Write a change above -100%")
+        if self.growth is not None and self.growth.per_month_frac > MOST_GROWTH:
+            raise FieldProblem(("growth",), f"is above {MOST_GROWTH:.0%} a month", "Check the number")
         if self.growth_per_month <= -1:
             raise FieldProblem(("growth_per_month",), "leaves nothing", "Write a change above -100%")
         if max(self.requests_per_day or 0.0, 24 * max(self.hourly or (0.0,))) > MOST_REQUESTS_PER_DAY:
@@ -129,6 +138,10 @@ class Forecast(Strict):
                 limit = f"{most:g}" if name == "burstiness" else f"{most:.0%}"
                 raise FieldProblem((name,), f"is above {limit}", "Check the number")
         return self
+
+    @property
+    def monthly_growth_frac(self) -> float:
+        return self.growth_per_month if self.growth is None else self.growth.per_month_frac
 
 
 class BucketSpec(Strict):

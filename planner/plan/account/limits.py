@@ -54,6 +54,11 @@ def _budget(account: Account) -> Iterator[Binding]:
         if near:
             hours = near / account.months * HOURS_PER_MONTH
             yield Binding(limit="budget_usd_per_month", value=budget, hours_per_month=hours)
+    limits = account.case.limits
+    if limits.budget_usd is not None and limits.budget_months is not None:
+        share = limits.budget_usd / limits.budget_months
+        if account.money.cost_usd + account.money.held_usd >= share * (1 - NEAR_BUDGET_FRAC):
+            yield Binding(limit="budget", value=limits.budget_usd, hours_per_month=HOURS_PER_MONTH)
 
 
 def _power(account: Account) -> Iterator[Binding]:

@@ -17,7 +17,7 @@ then planned with these weights as well as with the probabilities, and of its pl
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +26,7 @@ from problems.horizon.horizon_problem import HorizonProblem, Prices, even_prices
 from problems.horizon.risk import Weights
 from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
-from solvers.search.horizon.block_plans import BlockAnswer, same_weights
+from solvers.search.horizon.block_plans import BlockAnswer, Tried, same_weights
 from solvers.search.horizon.blocks import BlockSearches, left_s
 from solvers.search.horizon.programs import HorizonPrograms
 from solvers.search.horizon.solution import HorizonSolution
@@ -44,6 +44,8 @@ AGAIN = 1.5
 """times as long as before that a block is searched for at least, if it is searched again"""
 OWN_FRAC = 0.4
 """share of the gap from which it is that of single blocks"""
+TOWARDS = (0.7, 0.999)
+"""shares that a scenario counts by, whose budget no plan keeps to that was made with the probabilities"""
 FIRST_GAP = 0.01
 """gap at which the search of a block ends at first"""
 
@@ -276,14 +278,39 @@ class HorizonSearch:
             if not tried[-1].answers:
                 return False
         self.blocks.weigh(signed, self._block_gap(), left_s(self.deadline, PLANNING_FRAC), self.weights)
-        before, rest = solution.minimized_usd, tuple(of.answers[-1] for of in tried[1:])
+        before = solution.minimized_usd
+        kept = self._take(signed, tried)
+        for weights in () if kept else self._towards_budgets(signed, tried):
+            self.blocks.weigh(signed, self._block_gap(), left_s(self.deadline, PLANNING_FRAC), weights)
+        if not kept and self.problem.spending:
+            self._take(signed, tried)
+        return solution.minimized_usd < before
+
+    def _take(self, signed: Sequence[int], tried: Sequence[Tried]) -> bool:
+        """Take the best of the plans that are known with so many commitments; False where none keeps to budgets."""
+        solution, rest, kept = self.solution, tuple(of.answers[-1] for of in tried[1:]), False
         for first in tried[0].answers:
             answers = (first, *rest)
+            if not self.problem.keeps_to_budgets(signed, [of.usd_in for of in answers]):
+                continue
+            kept = True
             usd, minimized_usd = self._usd(signed, answers)
             if minimized_usd < solution.minimized_usd:
                 solution.signed, solution.blocks = tuple(signed), tuple(answer.solution for answer in answers)
                 solution.usd, solution.minimized_usd = usd, minimized_usd
-        return solution.minimized_usd < before
+        return kept
+
+    def _towards_budgets(self, signed: Sequence[int], tried: Sequence[Tried]) -> Iterator[Weights]:
+        """Scenarios count more, up to nearly alone, whose budgets the first block's plans do not keep to."""
+        usd_in = [of.answers[0].usd_in for of in tried]
+        beyond = [limit.scenario for limit in self.problem.spending if not replace(
+            self.problem, spending=(limit,)).keeps_to_budgets(signed, usd_in)]  # fmt: skip
+        for s in dict.fromkeys(beyond):
+            for share in TOWARDS:
+                others = 1.0 - self.problem.risk.probabilities[s]
+                if others > 0:
+                    rest = {t: (1 - share) * p / others for t, p in self.problem.risk.probabilities.items() if t != s}
+                    yield {**rest, s: share}
 
     def _usd(self, signed: Sequence[int], answers: Sequence[BlockAnswer]) -> tuple[float, float]:
         """What a plan comes to, and what it is compared by."""

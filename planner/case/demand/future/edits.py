@@ -29,7 +29,7 @@ _SCALABLE = re.compile(r"(\$ ?|[uU][sS][dD] ?)?([0-9][0-9_,]*(?:\.[0-9]+)?)( ?[^
 PRICED = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 """prices of an hour"""
 RATE_KEYS = ("requests_per_day", "hourly")
-FORECAST_KEYS = (*RATE_KEYS, "growth_per_month")
+FORECAST_KEYS = (*RATE_KEYS, "growth_per_month", "growth")
 DATE_KEYS = ("from", "until", "steps")
 TOPS = ("workloads", "menu", "prices", "policy", "catalog")
 """where what a scenario may change is; all else is the same in every scenario"""
@@ -371,7 +371,7 @@ def check_path(path: Path, others: Iterable[Path]) -> None:
     where = dotted(path)
     if clashes(path, others):
         raise input_error(where, f"{where} is changed twice", "Keep one of the two")
-    if path in (("policy", "max_liability"), ("policy", "risk")):
+    if path in (("policy", "max_liability"), ("policy", "risk"), ("policy", "budget")):
         message = "cannot differ between scenarios: it applies to all of them"
         raise input_error(where, message, "Write it under 'policy' itself, or compare with what-if")
     if len(path) == 1 or (path[0] == "workloads" and (len(path) == 2 or path[2:] == ("forecast",))):

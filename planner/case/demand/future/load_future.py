@@ -70,7 +70,7 @@ def as_planned(case: Case, spec: DemandFile) -> Case:
     long_terms = spec.unused_after_horizon is not None or spec.policy.max_liability is not None
     if case.future is None or case.future.quarters > 1 or spec.scenarios or long_terms:
         return case
-    quarter = quarter_case(case, 0, case.future.scenarios)
+    quarter = quarter_case(case, 0, case.future.scenarios).model_copy(update={"limits": case.limits})
     dated = any(w.dates for w in spec.workloads)
     return quarter if dated else quarter.model_copy(update={"workloads": case.workloads, "months": None})
 

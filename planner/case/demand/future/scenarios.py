@@ -53,7 +53,7 @@ def month_factors(spec: WorkloadSpec, starts: date, months: int, scale: float = 
     last = month_index(starts, spec.until) if spec.until else months
     factors = []
     for month in range(months):
-        factor = scale * (1 + spec.forecast.growth_per_month) ** (month - first) if first <= month <= last else 0.0
+        factor = scale * (1 + spec.forecast.monthly_growth_frac) ** (month - first) if first <= month <= last else 0.0
         for step in spec.steps:
             factor *= step.times if month_index(starts, step.from_day) <= month else 1.0
         factors.append(float(f"{factor:.12g}"))
@@ -105,7 +105,7 @@ def assume_dates(spec: WorkloadSpec, starts: date, notes: Notes) -> None:
     if spec.from_day and spec.from_day.day > 1:
         why = f"{spec.from_day} counts from the start of its month"
         notes.assume(f"{key}.from", str(spec.from_day.replace(day=1)), why)
-    if spec.from_day and spec.forecast.growth_per_month and month_index(starts, spec.from_day) > 0:
+    if spec.from_day and spec.forecast.monthly_growth_frac and month_index(starts, spec.from_day) > 0:
         why = "the forecast is for the month of the launch, and growth counts from there"
         notes.assume(f"{key}.forecast", f"from {spec.from_day:%Y-%m}", why)
     if spec.until and spec.until != month_end(spec.until):
@@ -132,9 +132,10 @@ def forecast_scenarios(
             )
             for each, times in zip(factors, fan or (), strict=False):
                 each[w.name] = tuple(float(f"{a * b:.12g}") for a, b in zip(base[w.name], times, strict=True))
-        if w.name in logged and w.forecast.growth_per_month:
+        if w.name in logged and w.forecast.monthly_growth_frac:
             message = "the 'scenarios' come from the log's forecast, which has its own growth"
-            notes.complain(("workloads", k, "forecast", "growth_per_month"), message, "Remove it, or list scenarios")
+            written = "growth_per_month" if w.forecast.growth is None else "growth"
+            notes.complain(("workloads", k, "forecast", written), message, "Remove it, or list scenarios")
     if not any(w.forecast.csv for w in spec.workloads):
         message = "come from forecasts of logs, but no workload has 'forecast: {csv: ...}'"
         notes.complain(("scenarios",), message, "Give a workload its log, or list scenarios")
