@@ -68,9 +68,13 @@ class PoolSpec:
         return max(w.critical_share_frac for w in self.members)
 
     def may_mix(self, case: Case) -> bool:
-        """Whether several deployments may serve it, each the lengths that suit it."""
-        alone = not self.shared and self.deadline_h is None and self.members[0].sessions is None
-        return case.limits.max_deployments >= 2 and alone
+        """Whether several deployments may serve it, each the lengths that suit it.
+
+        Not where a promise is kept by the lengths together that a deployment gets: sessions, and times per token.
+        """
+        alone = not self.shared and self.deadline_h is None
+        by_length = self.members[0].sessions is None and self.members[0].e2e_per_token is None
+        return case.limits.max_deployments >= 2 and alone and by_length
 
 
 def groups_alone(case: Case) -> list[PoolSpec]:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from planner.candidates.per_token import PerToken, per_token_of
 from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch, prompts_of_turns
 from planner.candidates.traffic import Traffic
 from planner.case.boxes import link_gb_per_s
@@ -115,7 +116,7 @@ class Replica:
     @cached_property
     def mean_seconds(self) -> float:
         """of a replica's time for a request, over the lengths that it serves"""
-        return self._all_prompts[2]
+        return self.all_prompts[2]
 
     @cached_property
     def kept_back_frac(self) -> float:
@@ -214,14 +215,35 @@ class Replica:
         return {}
 
     def _ttft_s(self, load: float, replicas: int) -> float:
-        load = self.routing.lone_load(load, replicas)
-        traffic, (service, cv2, seconds) = self.traffic, self._all_prompts
-        busy = min(load / seconds * service, MOST_BUSY)
-        wait = prompt_wait_s(busy / service, service, cv2, traffic.arrival_scv)
-        pairs = zip(self.prompts, self._lone_ttfts_s, strict=True)
+        wait, busy = self._wait_s(load, replicas)
+        pairs = zip(self.prompts, self.lone_ttfts_s, strict=True)
         return max(
-            percentile_of_sum(lone, wait, busy, traffic.ttft.percentile, each.share_frac) for each, lone in pairs
+            percentile_of_sum(lone, wait, busy, self.traffic.ttft.percentile, each.share_frac) for each, lone in pairs
         )
+
+    def _wait_s(self, load: float, replicas: int) -> tuple[float, float]:
+        """How long prompts wait on average, and the share that does."""
+        load = self.routing.lone_load(load, replicas)
+        service, cv2, seconds = self.all_prompts
+        busy = min(load / seconds * service, MOST_BUSY)
+        return prompt_wait_s(busy / service, service, cv2, self.traffic.arrival_scv), busy
+
+    def e2e_per_token_s(self, load: float, replicas: int = 1) -> float | None:
+        """End-to-end time per token at the objective's percentile, of all requests: the slowest member's with one."""
+        target = self.traffic.e2e_per_token
+        if target is None:
+            return None
+        return max(each.percentile_s(*self._wait_s(load, replicas), target.percentile) for each in self._per_token)
+
+    @cached_property
+    def _per_token(self) -> tuple[PerToken, ...]:
+        """Of the members whose time per token is an objective."""
+        found = self.throughput
+        paces = np.where([why == TABLE for why in found.bound_by], self.traffic.tpot.seconds, found.tpot_s)
+        pace_s = float(self.load_shares @ paces)
+        members = zip(self.traffic.members, self.prompts, self.lone_ttfts_s, strict=True)
+        some = [(w, p.share_frac, first_s) for w, p, first_s in members if w.e2e_per_token is not None]
+        return tuple(per_token_of(*each, pace_s) for each in some)
 
     def ttft_s_of_any(self, load: float, replicas: int = 1) -> float:
         """Worst case over the lengths it can serve in time, each taken alone."""
@@ -244,10 +266,19 @@ class Replica:
         percentile = self.traffic.ttft.percentile
         lone = max(percentile_of_sum(p.prefill_s, 0.0, 0.0, percentile, p.share_frac) for p in self.prompts)
         shares, prefill = self.traffic.shares[self.serves], self.throughput.prefill_s[self.serves]
-        service, cv2, seconds = self._all_prompts
+        service, cv2, seconds = self.all_prompts
         mean = float(shares @ prefill / shares.sum())
         columns = (np.array([x]) for x in (lone, mean, cv2, service / seconds))
         return self._routing(*columns)
+
+    @cached_property
+    def _room_per_token_s(self) -> float:
+        """How long a prompt may wait so that its answer keeps its time per token, at the objective's percentile."""
+        target = self.traffic.e2e_per_token
+        if target is None:
+            return np.inf
+        over = (percentile_of_sum(x.over_s(target.seconds), 0, 0, target.percentile, x.shares) for x in self._per_token)
+        return -max(over)
 
     @cached_property
     def routing_of_any(self) -> Routing:
@@ -259,18 +290,26 @@ class Replica:
     def _routing(self, lone: np.ndarray, prefill: np.ndarray, cv2: np.ndarray, prompt_share: np.ndarray) -> Routing:
         """By what a request waits for besides its prefill and a step."""
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
-        wait_s = ttft.seconds - lone - self._step_s
+        wait_s = np.minimum(ttft.seconds - lone - self._step_s, self._room_per_token_s)
         routing = routing_of(wait_s, prefill, cv2, prompt_share, scv, ttft.percentile)
         return routing if self.router in LOOKS_AT_LOAD else replace(routing, exponent=0.0)
 
     @cached_property
     def max_utilization(self) -> float:
-        """The mean load of a lone replica up to which TTFT holds; 0 where it does not even for a lone request."""
-        ttft, scv, (service, cv2, seconds) = self.traffic.ttft, self.traffic.arrival_scv, self._all_prompts
+        """The mean load of a lone replica up to which TTFT holds, and the time per token where that is an objective.
+
+        0 where they do not even for a lone request.
+        """
+        ttft, whole, scv = self.traffic.ttft, self.traffic.e2e_per_token, self.traffic.arrival_scv
+        service, cv2, seconds = self.all_prompts
         busy = min(
             most_prompt_load_of_sum(ttft.seconds, lone, each.share_frac, service, cv2, scv, ttft.percentile, LATE_FRAC)
-            for each, lone in zip(self.prompts, self._lone_ttfts_s, strict=True)
+            for each, lone in zip(self.prompts, self.lone_ttfts_s, strict=True)
         )
+        if whole is not None:
+            percentile, room = whole.percentile, [(x.over_s(whole.seconds), x.shares) for x in self._per_token]
+            rest = (most_prompt_load_of_sum(0.0, *x, service, cv2, scv, percentile, LATE_FRAC) for x in room)
+            busy = min(busy, *rest)
         return min(busy * seconds / service, 1.0, float(self.routing.most_load_in_bursts(np.array(scv))))
 
     @cached_property
@@ -304,7 +343,7 @@ class Replica:
         return ttft
 
     @cached_property
-    def _lone_ttfts_s(self) -> tuple[np.ndarray, ...]:
+    def lone_ttfts_s(self) -> tuple[np.ndarray, ...]:
         """Of prompts that need not wait, as each member has them."""
         return tuple(p.prefill_s + self._step_s * np.maximum(1.0, self._chunks(p.new_tokens)) for p in self.prompts)
 
@@ -314,7 +353,7 @@ class Replica:
         return self.throughput.prefill_s + self._step_s * self._chunks(self.throughput.new_tokens)
 
     @cached_property
-    def _all_prompts(self) -> tuple[float, float, float]:
+    def all_prompts(self) -> tuple[float, float, float]:
         """The same and its squared coefficient of variation, and replica-seconds per request, over all lengths.
 
         Prompts vary by length and by what of them is found.

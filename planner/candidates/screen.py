@@ -39,7 +39,7 @@ from planner.performance.throughput import KV_MEMORY
 from problems.staffing import Staffing
 
 REPLICA_SIZES = (1, 2, 4, 8)
-TOO_LARGE = "weights do not fit"
+TOO_LARGE, E2E_PER_TOKEN = "weights do not fit", "E2E per token"
 FAST_LINKS = "interconnect of the offer: efa, infiniband, nvlink or roce"
 
 
@@ -306,7 +306,12 @@ class Screen:
             self._reject(group, variant, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
             return False
         if group.deadline_h is None and not replica.keeps_ttft():
-            ttft_s = replica.ttft_s(LEAST_LOAD)
+            ttft_s, per_token_s = replica.ttft_s(LEAST_LOAD), replica.e2e_per_token_s(LEAST_LOAD)
+            whole = traffic.e2e_per_token
+            if whole is not None and per_token_s is not None and per_token_s > whole.seconds:
+                value = f"{per_token_s * 1e3:.1f} ms in a replica that is {LEAST_LOAD:.0%} busy"
+                self._reject(group, variant, E2E_PER_TOKEN, f"{whole.seconds * 1e3:g} ms", value)
+                return False
             value = f"{ttft_s * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
             if ttft_s <= traffic.ttft.seconds:
                 value = (
@@ -427,4 +432,7 @@ def _too_slow(replica: Replica, bucket: int) -> Reason:
         return "no room for the KV cache", "one request", f"{b.input_tokens + b.output_tokens:.0f} tokens of context"
     if why == "E2E" and traffic.e2e is not None:
         return "E2E", f"{traffic.e2e.seconds:g} s", f"{estimate.e2e_s[bucket]:.1f} s with one request"
+    whole = traffic.e2e_per_token
+    if whole is not None and whole.seconds < estimate.tpot_s[bucket]:
+        return E2E_PER_TOKEN, f"{whole.seconds * 1e3:g} ms", f"TPOT of {estimate.tpot_s[bucket] * 1e3:.1f} ms"
     return "TPOT", f"{traffic.tpot.seconds * 1e3:.0f} ms", f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request"

@@ -11,7 +11,7 @@ or else the one with which they carry most, as long as TPOT holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -31,6 +31,8 @@ FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048
 prompt has that rank alone and would be late in small chunks. Over a whole answer full steps and others even out"""
 WORTH = 1.02
 """times as much that replicas must carry with larger steps to be worth them"""
+PACES = (0.85, 0.7, 0.55, 0.4, 0.25)
+"""shares of a time per token that tokens after the first may take, besides all of it"""
 KNOWN = KnownReplicas()
 
 
@@ -43,7 +45,25 @@ def replicas_for(
     case: Case, traffics: Sequence[Traffic], variant: Variant, tiers: tuple[KvTier, ...] = ()
 ) -> Iterator[Replica]:
     """Yield one machine's replica for each traffic, in their order, with steps that suit it."""
-    yield from KNOWN.of(case, traffics, variant, lambda some: _worked_out(case, some, variant, tiers))
+    yield from KNOWN.of(case, traffics, variant, lambda some: _at_best_pace(case, some, variant, tiers))
+
+
+def _at_best_pace(
+    case: Case, traffics: Sequence[Traffic], variant: Variant, tiers: tuple[KvTier, ...]
+) -> Iterator[Replica]:
+    """Where a time per token is promised end to end, fewer in flight leave more of it for prompts that wait."""
+    best = list(_worked_out(case, traffics, variant, tiers))
+    for frac in PACES:
+        slower = [k for k, t in enumerate(traffics) if t.at_pace(frac).limits.tpot_s < t.limits.tpot_s]
+        tried = _worked_out(case, [traffics[k].at_pace(frac) for k in slower], variant, tiers)
+        for k, found in zip(slower, tried, strict=True):
+            if _carried_rps(found) > WORTH * _carried_rps(best[k]):
+                best[k] = replace(found, traffic=traffics[k])
+    yield from best
+
+
+def _carried_rps(replica: Replica) -> float:
+    return min(carried_loads(replica)) / replica.mean_seconds if replica.serves.any() else 0.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ holds for all of them: the shortest time, at the highest percentile.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,8 @@ class Traffic:
     """as a replica sees them: each with one option of caching, with its prefixes and templates and no others"""
     request_shares: tuple[float, ...]
     """of all requests, by member"""
+    pace_frac: float = 1.0
+    """of the time per token that is promised end to end, what a token after the first may take"""
 
     @cached_property
     def key(self) -> tuple[int, ...]:
@@ -107,7 +109,12 @@ class Traffic:
     def limits(self) -> Limits:
         seconds = np.inf if self.e2e is None else self.e2e.seconds
         in_time = np.where(self.answered_in_time, seconds, np.inf)
-        return Limits(self.tpot.seconds, z_of(self.tpot.percentile), in_time)
+        whole = np.inf if self.e2e_per_token is None else self.pace_frac * self.e2e_per_token.seconds
+        return Limits(min(self.tpot.seconds, whole), z_of(self.tpot.percentile), in_time)
+
+    def at_pace(self, frac: float) -> Traffic:
+        """The same where tokens after the first take at most such a share of what is promised end to end for each."""
+        return replace(self, pace_frac=frac) if self.e2e_per_token is not None else self
 
     @cached_property
     def ttft(self) -> LatencyTarget:
@@ -120,6 +127,12 @@ class Traffic:
     @cached_property
     def e2e(self) -> LatencyTarget | None:
         given = [w.e2e for w in self.members if w.e2e is not None]
+        return _tightest(given) if given else None
+
+    @cached_property
+    def e2e_per_token(self) -> LatencyTarget | None:
+        """It binds the members that have one, each by itself."""
+        given = [w.e2e_per_token for w in self.members if w.e2e_per_token is not None]
         return _tightest(given) if given else None
 
     @cached_property

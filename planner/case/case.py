@@ -173,6 +173,8 @@ class Workload(Strict):
     tpot: LatencyTarget
     e2e: LatencyTarget | None = None
     """from arrival to the last token; it binds all but the longest answers beyond its percentile"""
+    e2e_per_token: LatencyTarget | None = None
+    """from arrival to the last token, over the tokens of the answer; of all requests together"""
     max_quality_loss_frac: float
     quality_benchmark: str | None = None
     """family of benchmarks that the limit is held against; None: the default one"""

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Field, model_validator
 
+from planner.catalog.terms import bought_term, term_months
 from planner.io.validation import FieldProblem, Strict
 from problems.constants import HOURS_PER_MONTH
 
@@ -29,8 +30,6 @@ DEFAULT_ENGINE = "vllm"
 Basis = Literal["measured", "calibrated", "estimated"]
 CHAT, BATCH = "chat", "batch"
 """kinds of traffic: where nothing hints at another one, and where there is a deadline"""
-TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}
-"""how long a commitment runs"""
 
 
 def day_of(written: str | None) -> Date | None:
@@ -483,6 +482,72 @@ class UpfrontPrice(Price):
         return HourlyPrice(usd_per_h=usd_per_h, **explained)
 
 
+class BoughtPrice(Price):
+    """A server that is bought, and what each month of its life costs.
+
+    It loses value in a straight line; the capital that it ties up is charged on the mean of what it is worth at first
+    and at last, so that every month of its life costs the same.
+    """
+
+    price_usd: float = Field(gt=0)
+    residual_usd: float = Field(ge=0)
+    """what it is worth at the end of its life"""
+    life_months: int = Field(gt=0)
+    lead_months: int = Field(default=0, ge=0)
+    """from the order until it serves"""
+    capital_frac: float = Field(default=0.0, ge=0)
+    """cost of capital, a year"""
+    maintenance_frac: float = Field(default=0.0, ge=0)
+    """of its price, a year"""
+    colocation_usd_per_month: float = Field(default=0.0, ge=0)
+    usd_per_kwh: float = Field(ge=0)
+    idle_kw: float = Field(ge=0)
+    """what the site draws for it while no replica uses its GPUs"""
+    gpu_kw: float = Field(ge=0)
+    """and for each GPU that one uses, besides, at the most that it draws"""
+
+    @property
+    def term(self) -> str:
+        return bought_term(self.life_months)
+
+    @property
+    def depreciation_usd_per_month(self) -> float:
+        return (self.price_usd - self.residual_usd) / self.life_months
+
+    @property
+    def capital_usd_per_month(self) -> float:
+        return self.capital_frac * (self.price_usd + self.residual_usd) / 2 / 12
+
+    @property
+    def maintenance_usd_per_month(self) -> float:
+        return self.maintenance_frac * self.price_usd / 12
+
+    @property
+    def idle_usd_per_month(self) -> float:
+        """Energy that is drawn whatever runs."""
+        return HOURS_PER_MONTH * self.idle_kw * self.usd_per_kwh
+
+    @property
+    def usd_per_gpu_h(self) -> float:
+        """Energy of a GPU in use, besides."""
+        return self.gpu_kw * self.usd_per_kwh
+
+    @property
+    def usd_per_month(self) -> float:
+        """Of every month of its life, used or not."""
+        capital = self.depreciation_usd_per_month + self.capital_usd_per_month
+        return capital + self.maintenance_usd_per_month + self.colocation_usd_per_month + self.idle_usd_per_month
+
+    def book_usd(self, months: float) -> float:
+        """What it is worth after so many months of its life."""
+        return self.price_usd - self.depreciation_usd_per_month * min(months, self.life_months)
+
+    def spread(self) -> HourlyPrice:
+        """What an hour of its life comes to, energy of GPUs in use aside."""
+        explained = self.model_dump(include=set(Price.model_fields))
+        return HourlyPrice(usd_per_h=self.usd_per_month / HOURS_PER_MONTH, **explained)
+
+
 class OfferPrices(Strict):
     on_demand: HourlyPrice | None = None
     spot: SpotPrice | None = None
@@ -490,6 +555,8 @@ class OfferPrices(Strict):
     reserved_3y: HourlyPrice | None = None
     reserved_1y_upfront: UpfrontPrice | None = None
     reserved_3y_upfront: UpfrontPrice | None = None
+    bought: BoughtPrice | None = None
+    """a server of one's own"""
 
     def by_way(self) -> dict[str, HourlyPrice | SpotPrice]:
         """Every price by way to buy; a payment up front is spread over its term."""
@@ -500,7 +567,9 @@ class OfferPrices(Strict):
         """What an hour of each commitment costs; a payment up front is spread over its term."""
         terms = {"reserved-1y": self.reserved_1y, "reserved-3y": self.reserved_3y}
         hourly = {term: price for term, price in terms.items() if price is not None}
-        return hourly | {term: price.spread_over(TERM_MONTHS[term]) for term, price in self.upfront().items()}
+        if self.bought is not None:
+            hourly[self.bought.term] = self.bought.spread()
+        return hourly | {term: price.spread_over(term_months(term)) for term, price in self.upfront().items()}
 
     def upfront(self) -> dict[str, UpfrontPrice]:
         """Commitments that are paid when they are signed, as they are paid."""

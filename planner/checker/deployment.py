@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -268,7 +269,7 @@ def _found_frac(w: Workload, cache: PrefixCacheRecord) -> float:
 
 
 def promises_hold(members: list[Served], d: DeploymentRecord) -> Iterator[str]:
-    """TTFT in the busiest slot, TPOT of the slowest length, and E2E of the longest answer that an objective binds."""
+    """TTFT and E2E per token in the busiest slot, TPOT of the slowest length, E2E of the longest answer it binds."""
     for s in members:
         if d.tpot_ms > 1e3 * s.w.tpot.seconds * (1 + REL):
             yield f"TPOT {d.tpot_ms / 1e3:.4f} s exceeds the {s.w.tpot.seconds} s of {s.w.name}"
@@ -277,3 +278,6 @@ def promises_hold(members: list[Served], d: DeploymentRecord) -> Iterator[str]:
             yield f"{late} in the busiest slot"
         if s.w.e2e is not None and d.e2e_ms is not None and d.e2e_ms > 1e3 * s.w.e2e.seconds * (1 + REL):
             yield f"E2E {d.e2e_ms / 1e3:.3f} s exceeds {s.w.e2e.seconds} s"
+        whole, ms = s.w.e2e_per_token, d.e2e_per_token_ms
+        if whole is not None and (ms is None or ms > 1e3 * whole.seconds * (1 + REL)):
+            yield f"E2E per token {ms or math.inf:.2f} ms exceeds the {1e3 * whole.seconds:g} ms of {s.w.name}"

@@ -14,7 +14,7 @@ from planner.case.case import Case, Future, Scenario
 from planner.case.prices import price_of
 from planner.case.quarters import block_name
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term, term_months
 from planner.checker.claims import PROVED_GAP, ROUNDING
 from planner.checker.figures import MONTH_HOURS, REL, differs, in_words, is_not
 from planner.checker.limits import commitments_leave_caps
@@ -75,7 +75,7 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
         elif (c.quarter == 0) != (c.scenario is None):
             yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
         case = _case_when_signed(horizon, future, c)
-        if c.offer not in case.offers or c.term not in TERM_MONTHS or c.term not in case.purchase:
+        if c.offer not in case.offers or not is_term(c.term) or c.term not in case.purchase:
             yield f"{c.offer}, {c.term}: is not on the menu"
     yield from amendments_fit(horizon.case)
 
@@ -119,7 +119,7 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
 
 def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> float:
     """What is still to be paid after the horizon for a term of more than a year; what was paid up front is not owed."""
-    price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), TERM_MONTHS[c.term]
+    price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), term_months(c.term)
     if price is None or months <= SHORT_MONTHS:
         return 0.0
     left = max(0, months - MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
@@ -131,7 +131,7 @@ def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitmen
     if price is None:
         yield "is not sold"
         return
-    months = TERM_MONTHS[c.term]
+    months = term_months(c.term)
     first = quarter_span(future.starts, c.quarter)[0]
     inside = min(months, MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
     a_month = c.instances * price.usd_per_h * MONTH_HOURS

@@ -16,6 +16,7 @@ from planner.checker.deployment import (
 from planner.checker.figures import REL
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.lengths import lengths_are_those_let_in
+from planner.checker.per_token import times_per_token_are_kept
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
 from planner.plan.account import Served
 from planner.plan.plan import DeploymentRecord, PoolPlan
@@ -121,6 +122,7 @@ def _deployment_serves(checked: Checked, pool: PoolPlan, members: list[Served], 
         yield "it has a deployment without replicas"
         return
     yield from promises_hold(members, planned.deployment)
+    yield from times_per_token_are_kept(members, planned, replica)
     yield from drafts_bring_what_was_measured(checked.case, members, planned.deployment)
     yield from prefixes_are_found(checked.case, members, planned.deployment, replica)
     yield from _no_length_is_left(checked, pool, k)

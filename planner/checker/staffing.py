@@ -35,6 +35,7 @@ def _objectives_are_kept(traffic: Traffic, s: Served) -> Iterator[str]:
         ("TTFT", s.w.ttft, traffic.ttft),
         ("TPOT", s.w.tpot, traffic.tpot),
         ("E2E", s.w.e2e, traffic.e2e),
+        ("E2E per token", s.w.e2e_per_token, traffic.e2e_per_token),
     ):
         if own is not None and (common is None or common.seconds > own.seconds or common.percentile < own.percentile):
             yield f"the {name} objective of {s.w.name} is not that of its pool"

@@ -21,7 +21,7 @@ import numpy as np
 from planner.case.case import LatencyTarget, Workload
 from planner.case.dates import month_index
 from planner.export.hosted import Hosted, HostedFleet, Settings, hosted_fleet
-from planner.export.promises import E2E, RUNNING, TPOT, TTFT, WAITING
+from planner.export.promises import E2E, PER_TOKEN, RUNNING, TPOT, TTFT, WAITING
 from planner.io.errors import InputError, input_error, listed
 from planner.io.formatting import counted, json_text
 from planner.io.units import UTC
@@ -401,6 +401,7 @@ def _targets(served: list[Workload]) -> list[tuple[str, str, list[LatencyTarget]
         ("TTFT", TTFT, [w.ttft for w in served]),
         ("TPOT", TPOT, [w.tpot for w in served]),
         ("whole answers", E2E, [w.e2e for w in served if w.e2e is not None]),
+        (PER_TOKEN, "", [w.e2e_per_token for w in served if w.e2e_per_token is not None]),
     ]
 
 

@@ -14,6 +14,7 @@ TTFT, TPOT, E2E = (
     "vllm:request_time_per_output_token_seconds",
     "vllm:e2e_request_latency_seconds",
 )
+GENERATED, PER_TOKEN = "vllm:request_generation_tokens", "whole answers per token"
 RUNNING, WAITING = "vllm:num_requests_running", "vllm:num_requests_waiting"
 POD = 'pod=~"{name}(-spot)?-[a-z0-9]+-[a-z0-9]+"'
 FIRST_OF_GROUP = f'pod=~"{{name}}(-spot)?{GROUPS_END}-[0-9]+"'
@@ -60,6 +61,8 @@ def _checks(fleet: HostedFleet, h: Hosted, which: str) -> Iterator[Check]:
         yield _latency(h, "TPOT", TPOT, which, *min((w.tpot.seconds, w.tpot.percentile) for w in served))
     if ends := [(w.e2e.seconds, w.e2e.percentile) for w in served if w.e2e is not None]:
         yield _latency(h, "whole answers", E2E, which, *min(ends))
+    if per_token := [(w.e2e_per_token.seconds, w.e2e_per_token.percentile) for w in served if w.e2e_per_token]:
+        yield _per_token(h, which, *min(per_token))
     load = f"(sum({RUNNING}{which}) + sum({WAITING}{which})) / {replicas}"
     yield Check(h.name, "requests in flight per replica", load, f"at most {h.in_flight}")
     finished = f"sum(rate(vllm:request_success_total{which}{OVER}))"
@@ -73,6 +76,13 @@ def _checks(fleet: HostedFleet, h: Hosted, which: str) -> Iterator[Check]:
 def _latency(h: Hosted, what: str, metric: str, which: str, seconds: float, percentile: float) -> Check:
     query = f"histogram_quantile({percentile:g}, sum by (le) (rate({metric}_bucket{which}{OVER})))"
     return Check(h.name, f"{what}, p{100 * percentile:g}", query, f"at most {seconds:g} s")
+
+
+def _per_token(h: Hosted, which: str, seconds: float, percentile: float) -> Check:
+    """Engines have no histogram of it: the mean over tokens, which long answers decide."""
+    time, tokens = (f"sum(rate({of}_sum{which}{OVER}))" for of in (E2E, GENERATED))
+    holds = f"well below {seconds:g} s, which is promised at p{100 * percentile:g} of the requests, be answers short"
+    return Check(h.name, f"{PER_TOKEN}, mean over tokens", f"{time} / {tokens}", holds)
 
 
 def busiest_rps(h: Hosted) -> float:

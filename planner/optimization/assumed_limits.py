@@ -32,7 +32,8 @@ def _without_ttft(w: Workload) -> Workload:
 
 
 def _without_tpot(w: Workload) -> Workload:
-    seconds = w.tpot.seconds if w.e2e is not None else max(w.tpot.seconds, NO_TPOT_S)
+    follows = w.e2e is not None or w.e2e_per_token is not None
+    seconds = w.tpot.seconds if follows else max(w.tpot.seconds, NO_TPOT_S)
     return w.model_copy(update={"tpot": w.tpot.model_copy(update={"seconds": seconds})})
 
 

@@ -28,7 +28,7 @@ from planner.case.quarters import (
 )
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import term_months
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
 from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
@@ -116,7 +116,7 @@ class HorizonWork:
                 signed: dict[int, float] = {}
                 for k, c in enumerate(columns):
                     if c.scenario in (None, s.name):
-                        lasts = range(c.quarter, c.quarter + TERM_MONTHS[c.term] // MONTHS_OF_A_QUARTER)
+                        lasts = range(c.quarter, c.quarter + term_months(c.term) // MONTHS_OF_A_QUARTER)
                         inside = len(set(lasts) & set(period.quarters))
                         signed[k] = MONTHS_OF_A_QUARTER * inside * c.usd_per_month
                 blocks = tuple(
@@ -151,7 +151,7 @@ class HorizonWork:
     def _column(
         self, g: str, term: str, quarter: int, s: Scenario | None, usd_per_h: float, months: float
     ) -> CommitmentColumn:
-        ends = quarter + TERM_MONTHS[term] // MONTHS_OF_A_QUARTER
+        ends = quarter + term_months(term) // MONTHS_OF_A_QUARTER
         blocks = tuple(
             b
             for b, q in enumerate(self.quarters)
@@ -209,7 +209,7 @@ class HorizonWork:
             quarter=c.quarter,
             scenario=c.scenario,
             first_day=first,
-            last_day=last_day_after(first, TERM_MONTHS[c.term]),
+            last_day=last_day_after(first, term_months(c.term)),
             usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
             upfront_usd=n * upfront.upfront_usd if upfront else 0.0,
             inside_usd=n * c.usd_per_month * inside_months(self.case, c.term, c.quarter),

@@ -189,12 +189,12 @@ def percentile_of_sum(
         middle = (low + high) / 2
         if middle in (low, high):  # nothing is between them
             break
-        late = _late_frac(middle, times, weights, waits, waiting_share)
+        late = late_frac(middle, times, weights, waits, waiting_share)
         low, high = (low, middle) if late <= 1 - percentile else (middle, high)
     return high
 
 
-def _late_frac(limit_s: float, times: np.ndarray, shares: np.ndarray, waits: float, waiting_share: float) -> float:
+def late_frac(limit_s: float, times: np.ndarray, shares: np.ndarray, waits: float, waiting_share: float) -> float:
     """Share whose time and wait are longer than that in sum; those who wait do so for a mean of `waits`."""
     beyond = np.where(times > limit_s, 1.0, waiting_share * np.exp(-np.maximum(limit_s - times, 0.0) / waits))
     return float(shares @ beyond)
@@ -221,7 +221,7 @@ def most_prompt_load_of_sum(
     mean = (arrival_cv2 + prefill_cv2) / 2 * prefill_s
 
     def holds(u: float) -> bool:
-        return _late_frac(limit_s, times, shares, mean / (1 - u), u) <= allowed
+        return late_frac(limit_s, times, shares, mean / (1 - u), u) <= allowed
 
     low, high = 0.0, MOST_BUSY
     if holds(high):

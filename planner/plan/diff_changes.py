@@ -127,6 +127,7 @@ def _asked(w: Workload) -> dict[str, Value]:
         "slo ttft": _objective(w.ttft),
         "slo tpot": _objective(w.tpot),
         "slo e2e": _objective(w.e2e),
+        "slo e2e per token": _objective(w.e2e_per_token),
         "quality max loss": w.max_quality_loss_frac,
         "critical share": w.critical_share_frac,
         "deadline, h": w.deadline_h,

@@ -50,6 +50,10 @@ class Costs(Strict):
     engineers_usd_per_month: float
     vendors_usd_per_month: float | None = None
     """fixed costs of the providers, regions and APIs in use; None where the policy has none"""
+    bought_usd_per_month: float | None = None
+    """servers of one's own, their energy while idle included; None where the menu has none"""
+    energy_usd_per_month: float | None = None
+    """of GPUs in use in such servers, besides; None where the menu has none"""
 
     def total(self) -> float:
         return float(sum(usd for usd in dict(self).values() if usd is not None))
@@ -188,6 +192,9 @@ class DeploymentRecord(Strict):
     """at the objective's percentile, of the slowest bucket"""
     e2e_ms: float | None = None
     """to the last token of the longest answer that the objective binds, where there is one"""
+    e2e_per_token_ms: float | None = None
+    """from arrival to the last token over the tokens of the answer, at the objective's percentile of all requests, in
+    the busiest slot; where there is such an objective"""
     bound_by: str
     quality_loss_frac: float
     """the most that any of the workloads sees"""
@@ -445,6 +452,30 @@ class Commitment(Strict):
     """still owed after the quarter, besides"""
 
 
+class BoughtPlan(Strict):
+    """Servers of one kind that are bought: what they cost, part by part, all of them together."""
+
+    offer: str
+    instances: int
+    price_usd: float
+    residual_usd: float
+    life_months: int
+    depreciation_usd_per_month: float
+    """price less residual value, over the life"""
+    capital_usd_per_month: float
+    """on the mean of price and residual value"""
+    maintenance_usd_per_month: float
+    colocation_usd_per_month: float
+    idle_kwh_per_month: float
+    """that the site draws for them whatever runs"""
+    gpu_hours_per_month: float
+    """of GPUs that replicas use"""
+    gpu_kwh_per_month: float
+    """that these draw besides, at their most: plans pay for no less than is drawn"""
+    energy_usd_per_month: float
+    cost_usd_per_month: float
+
+
 class AllowancePlan(Strict):
     """A savings plan, or provisioned units: what is signed of it, and what it covers."""
 
@@ -584,6 +615,8 @@ class Plan(Result, Strict):
     commitments: tuple[Commitment, ...]
     allowances: tuple[AllowancePlan, ...] | None = None
     """what is signed or held of them; None: nothing. What they cost is part of the cost of what they cover"""
+    bought: tuple[BoughtPlan, ...] | None = None
+    """servers of one's own; None: the menu has none"""
     power: PowerPlan | None = None
     """None: nothing is hosted, or the case knows nothing of power"""
     long_terms: tuple[LongTerm, ...] | None = None
@@ -656,10 +689,15 @@ class Plan(Result, Strict):
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""
         data = self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
-        for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
+        for part, key in (
+            ("costs", "vendors_usd_per_month"),
+            ("costs", "bought_usd_per_month"),
+            ("costs", "energy_usd_per_month"),
+            ("baseline", "by_workload"),
+        ):
             if data[part][key] is None:
                 del data[part][key]
-        for key in ("power", "allowances", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+        for key in ("power", "allowances", "bought", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
             if data[key] is None:
                 del data[key]
         return data

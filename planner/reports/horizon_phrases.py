@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from planner.case.quarters import block_name, budget_periods
 from planner.case.terms import counted_months
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
@@ -45,7 +45,7 @@ def sign_now(horizon: HorizonPlan) -> str:
     """The answer in one line."""
     signed = horizon.signed_now
     if not signed:
-        terms = [term for term in horizon.case.purchase if term in TERM_MONTHS]
+        terms = [term for term in horizon.case.purchase if is_term(term)]
         if all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
         return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from planner.case.case import Case
 from planner.case.changes import may_use_an_api, with_limits
 from planner.case.quarters import held_usd_per_month
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term, term_months
 from planner.io import result as results
 from planner.io.errors import input_error
 from planner.optimization.replan import OnProgress
@@ -229,10 +229,10 @@ def grid_of(case: Case, density: Density) -> Grid:
 
 def _levels(case: Case) -> tuple[tuple[Level, ...], int]:
     """Without commitments, with those of a year, and as in the file, each buying all that the one before does."""
-    by_the_hour = tuple(p for p in case.purchase if p not in TERM_MONTHS)
-    listed = [p for p in case.purchase if p in TERM_MONTHS]
+    by_the_hour = tuple(p for p in case.purchase if not is_term(p))
+    listed = [p for p in case.purchase if is_term(p)]
     sold = {term for offer in case.offers.values() for term in offer.prices.reserved()}
-    of_a_year = [p for p in listed if TERM_MONTHS[p] == 12]
+    of_a_year = [p for p in listed if term_months(p) == 12]
     levels = [Level(NONE, by_the_hour)] if by_the_hour else []
     if listed:
         if of_a_year and len(of_a_year) < len(listed):

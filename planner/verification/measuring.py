@@ -26,6 +26,8 @@ WEEKDAYS = 5
 SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150
 """of latencies that are told apart, in steps of 2%"""
 EDGES = np.geomspace(SHORTEST_S, LONGEST_S, BINS + 1)
+E2E_PER_TOKEN = "E2E per token"
+"""of every request by itself: from arrival to the last token, over the tokens of its answer"""
 DRAWN_EVERY = 10
 """steps that a picture joins"""
 
@@ -133,7 +135,8 @@ class Tally:
         self.targets = _targets(w)
         self.owed = np.zeros((HOURS, 60))
         self.within = {what: np.zeros((HOURS, 60)) for what in self.targets}
-        self.latency = {what: np.zeros((HOURS, BINS), dtype=np.int32) for what in ("TTFT", "TPOT", "E2E")}
+        measured = ("TTFT", "TPOT", "E2E", *(what for what in self.targets if what == E2E_PER_TOKEN))
+        self.latency = {what: np.zeros((HOURS, BINS), dtype=np.int32) for what in measured}
         names = ("requests", "served", "api", "shed", "refused", "unfinished", "preempted", "kept")
         self.counts = {name: np.zeros(HOURS) for name in names}
         self.tokens = np.zeros((2, HOURS))
@@ -154,6 +157,8 @@ class Tally:
             "TPOT": np.where(several, (those.last_s - those.first_s) / np.maximum(those.output - 1, 1), 0.0),
             "E2E": those.last_s - those.arrival_s,
         }
+        if E2E_PER_TOKEN in self.targets:
+            latency[E2E_PER_TOKEN] = latency["E2E"] / np.maximum(those.output, 1)
         kept = done.copy()
         for what, target in self.targets.items():
             good = done & (latency["E2E" if what == "deadline" else what] <= target.seconds)
@@ -268,8 +273,8 @@ def _bad_hours_of_days(
 def _targets(w: Workload) -> dict[str, LatencyTarget]:
     if w.deadline_h is not None:
         return {"deadline": LatencyTarget(seconds=3600 * w.deadline_h, percentile=w.ttft.percentile)}
-    targets = {"TTFT": w.ttft, "TPOT": w.tpot}
-    return targets if w.e2e is None else targets | {"E2E": w.e2e}
+    targets = {"TTFT": w.ttft, "TPOT": w.tpot, "E2E": w.e2e, E2E_PER_TOKEN: w.e2e_per_token}
+    return {what: target for what, target in targets.items() if target is not None}
 
 
 def _slowest_but(late: float, counts: np.ndarray) -> float | None:

@@ -60,7 +60,7 @@ class Promise(Strict):
     """A latency target held against what was served."""
 
     what: str
-    """TTFT, TPOT, E2E or deadline"""
+    """TTFT, TPOT, E2E, E2E per token or deadline"""
     target_s: float
     percentile: float
     """share of the requests that must be within the target"""

@@ -262,7 +262,8 @@ class WorkloadReader:
             ttft=ttft,
             ttft_prompt_tokens=_prompt_at(lengths, ttft.percentile, admitted),
             tpot=self._objective(w, "tpot", kind, key),
-            e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
+            e2e=_target(w.slo.given("e2e")),
+            e2e_per_token=_target(w.slo.given("e2e_per_token")),
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
             unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
@@ -293,7 +294,8 @@ class WorkloadReader:
             kind, seen = "agent", f"prompts have {prompt:,.0f} tokens on average, most of them cached"
         else:
             kind, seen = CHAT, f"answers have {answer:,.0f} tokens on average"
-        objectives = w.slo.given("ttft") and (w.slo.given("tpot") or w.slo.given("e2e"))
+        pace = w.slo.given("tpot") or w.slo.given("e2e") or w.slo.given("e2e_per_token")
+        objectives = w.slo.given("ttft") and pace
         if w.forecast.burstiness is None or not objectives:
             why = (
                 f"guessed, because {seen}; it sets the burstiness and objectives that are not given; write 'kind' to "
@@ -425,8 +427,12 @@ class WorkloadReader:
         if given is not None:
             return LatencyTarget(seconds=given[0], percentile=given[1])
         usual, whole = traffic_kinds()[kind if w.deadline is None else BATCH], w.slo.given("e2e")
+        per_token = w.slo.given("e2e_per_token")
         if w.deadline is not None and objective == "ttft":
             seconds, value, why = w.deadline, f"{w.deadline / 3600:g} h", usual.tpot_why
+        elif w.deadline is None and objective == "tpot" and per_token is not None:
+            self.notes.assume(key, "none", "E2E per token is given, which no further token may take longer than")
+            return LatencyTarget(seconds=per_token[0], percentile=per_token[1])
         elif w.deadline is None and objective == "tpot" and whole is not None:
             self.notes.assume(key, "none", "E2E is given, so a token may take as long as a whole answer")
             return LatencyTarget(seconds=whole[0], percentile=whole[1])
@@ -437,6 +443,10 @@ class WorkloadReader:
             why = reason if w.deadline is not None else f"no objective was given; of kind {kind}: {reason}"
         self.notes.assume(key, value, why)
         return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
+
+
+def _target(given: tuple[float, float] | None) -> LatencyTarget | None:
+    return None if given is None else LatencyTarget(seconds=given[0], percentile=given[1])
 
 
 def _cached_share(w: WorkloadSpec, buckets: tuple[Bucket, ...], prompt: float) -> float:

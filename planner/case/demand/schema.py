@@ -29,6 +29,7 @@ from planner.case.demand.future_schema import (
     check_scenarios,
     check_start,
 )
+from planner.case.demand.own_schema import MOST_OWN, OwnSpec
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.start_up import WeightsFrom
 from planner.catalog.sellers import SAME_MODEL
@@ -116,6 +117,8 @@ class MenuSpec(Strict):
     """Whether savings plans may be signed; those that are held are there in any case."""
     provisioned: bool = Field(default=True, examples=[False])
     """Whether provisioned units of APIs may be signed; those that are held are there in any case."""
+    own: tuple[OwnSpec, ...] | None = Field(default=None, max_length=MOST_OWN)
+    """Servers that may be bought at your prices, to stand at one of your sites; [] for none of them."""
     max_requests_in_flight: PositiveWhole | None = Field(default=None, examples=[64])
     """Most requests that a replica works on at once; 1 is no batching. By default what the engine admits."""
 
@@ -473,6 +476,10 @@ class SiteSpec(Strict):
     """Power usage effectiveness: what the whole site draws for each W of its boxes."""
     grid_g_per_kwh: float | None = Field(default=None, ge=0, le=5000, examples=[50])
     """g CO2e of a kWh, by the hour or the contract that you account by."""
+    usd_per_kwh: UsdBare | None = Field(default=None, examples=[0.11])
+    """Price of energy, for servers of your own that may stand there."""
+    power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[40])
+    """The most that such servers may draw, all of their GPUs at the most that they draw, cooling included."""
 
 
 class DemandFile(Strict):

@@ -186,8 +186,12 @@ class Tokens(Strict):
         return self
 
 
+PERCENTS = (50, 90, 95, 99)
+
+
 class Slo(Strict):
-    """Latency objectives: to the first token, per output token, to the last token; each at one percentile."""
+    """Latency objectives: to the first token, per further token, to the last token, and that time over the tokens of
+    the answer; each at one percentile."""
 
     ttft_p50: Duration | None = None
     ttft_p90: Duration | None = None
@@ -201,19 +205,28 @@ class Slo(Strict):
     e2e_p90: Duration | None = None
     e2e_p95: Duration | None = None
     e2e_p99: Duration | None = None
+    e2e_per_token_p50: Duration | None = None
+    e2e_per_token_p90: Duration | None = None
+    e2e_per_token_p95: Duration | None = None
+    e2e_per_token_p99: Duration | None = None
 
     def given(self, kind: str) -> tuple[float, float] | None:
-        """(seconds, percentile) of ttft, tpot or e2e, if it is given."""
-        for percent in (50, 90, 95, 99):
-            seconds = getattr(self, f"{kind}_p{percent}")
-            if seconds is not None:
-                return seconds, percent / 100
-        return None
+        """(seconds, percentile) of an objective, if it is given."""
+        key = self.key(kind)
+        return None if key is None else (getattr(self, key), int(key.rpartition("_p")[2]) / 100)
+
+    def key(self, kind: str) -> str | None:
+        """of the objective of a kind that is given"""
+        return next(iter(self._keys(kind)), None)
+
+    def _keys(self, kind: str) -> list[str]:
+        keys = [f"{kind}_p{percent}" for percent in PERCENTS]
+        return [key for key in keys if getattr(self, key) is not None]
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Slo:
-        for kind in ("ttft", "tpot", "e2e"):
-            names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
+        for kind in ("ttft", "tpot", "e2e", "e2e_per_token"):
+            names = self._keys(kind)
             if len(names) > 1:
                 raise FieldProblem(
                     (names[1],), f"is a second objective in addition to '{names[0]}'", "Keep one of them"
@@ -471,6 +484,9 @@ class WorkloadSpec(Strict):
     def _long_enough(self) -> WorkloadSpec:
         if self.deadline is not None and self.deadline < SHORTEST_DEADLINE_S:
             raise FieldProblem(("deadline",), "is below an hour", 'Write one such as 6h, or an objective under "slo"')
+        if self.deadline is not None and (pace := self.slo.key("e2e_per_token")) is not None:
+            message = "is an objective of answers that somebody waits for, and this workload has a 'deadline'"
+            raise FieldProblem(("slo", pace), message, "Remove one of the two")
         if self.kind == "batch" and self.deadline is None:
             raise FieldProblem(("kind",), "is batch, but there is no 'deadline'", "Add deadline: 24h next to it")
         return self

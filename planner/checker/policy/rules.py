@@ -339,6 +339,7 @@ LATENCIES: tuple[tuple[str, str, Callable[[DeploymentPlan], float | None]], ...]
     ("ttft", "TTFT", lambda d: d.deployment.ttft_ms),
     ("tpot", "TPOT", lambda d: d.deployment.tpot_ms or None),
     ("e2e", "end-to-end", lambda d: d.deployment.e2e_ms),
+    ("e2e_per_token", "end-to-end per token", lambda d: d.deployment.e2e_per_token_ms),
 )
 
 

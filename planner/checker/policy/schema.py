@@ -53,11 +53,13 @@ class HeadroomSpec(Strict):
     ttft: Fraction | None = None
     tpot: Fraction | None = None
     e2e: Fraction | None = None
+    e2e_per_token: Fraction | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> HeadroomSpec:
-        if self.ttft is None and self.tpot is None and self.e2e is None:
-            raise FieldProblem((), "needs a limit for 'ttft', 'tpot' or 'e2e'", "Write {ttft: 10%}")
+        if all(limit is None for limit in (self.ttft, self.tpot, self.e2e, self.e2e_per_token)):
+            message = "needs a limit for 'ttft', 'tpot', 'e2e' or 'e2e_per_token'"
+            raise FieldProblem((), message, "Write {ttft: 10%}")
         return self
 
 

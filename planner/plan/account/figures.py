@@ -56,6 +56,7 @@ def plan_of(
         workloads=tuple(_workload(account, s) for s in account.served),
         commitments=money.commitments,
         allowances=money.cover.records,
+        bought=money.bought,
         power=power_of(account),
         long_terms=money.long_terms if long_terms else None,
         binding=limits_reached(account),

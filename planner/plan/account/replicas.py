@@ -77,6 +77,7 @@ def deployment_record(account: Flows, pool: Together, k: int) -> DeploymentRecor
         routing=_routing_record(rule.routing),
         tpot_ms=1e3 * float(throughput.tpot_s[serves].max()),
         e2e_ms=_slowest_answer_ms(replica),
+        e2e_per_token_ms=_per_token_ms(account, pool, k),
         bound_by=throughput.bound_by[int(np.argmax(replica.load_shares))],
         quality_loss_frac=max(_losses(account, pool, k)),
         basis=replica.basis,
@@ -90,10 +91,23 @@ def _ttft_ms(account: Flows, pool: Together, k: int) -> float | None:
     """In the worst slot; work that waits has no first token to hurry for."""
     if account.may_wait(pool):
         return None
-    replica, counts = account.replica(pool, k), account.pool(pool).deployments[k].replicas_by_slot
+    replica = account.replica(pool, k)
     ttft_s = replica.ttft_s_of_any if account.in_a_mix(pool, k) else replica.ttft_s
-    loads = {(load / n, n) for load, n in zip(account.load(pool, k).tolist(), counts, strict=True) if n}
-    return 1e3 * max((ttft_s(load, n) for load, n in loads), default=0.0)
+    return 1e3 * max((ttft_s(load, n) for load, n in _loads(account, pool, k)), default=0.0)
+
+
+def _per_token_ms(account: Flows, pool: Together, k: int) -> float | None:
+    """In the worst slot."""
+    replica = account.replica(pool, k)
+    if replica.traffic.e2e_per_token is None:
+        return None
+    return 1e3 * max((replica.e2e_per_token_s(load, n) or 0.0 for load, n in _loads(account, pool, k)), default=0.0)
+
+
+def _loads(account: Flows, pool: Together, k: int) -> set[tuple[float, int]]:
+    """Mean load of a replica and their number, each pair that occurs."""
+    counts = account.pool(pool).deployments[k].replicas_by_slot
+    return {(load / n, n) for load, n in zip(account.load(pool, k).tolist(), counts, strict=True) if n}
 
 
 def _in_flight(account: Flows, pool: Together, k: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 
 from planner.case.case import Workload
 from planner.io.formatting import percent
@@ -24,9 +25,9 @@ def headroom(plan: Plan) -> Html:
     if not rows:
         return Html("")
     rows.sort(key=lambda r: -max((share for share, _ in r[1] if share is not None), default=0.0))
-    with_e2e = any(w.e2e for w in plan.case.workloads)
-    titles = ("workload", "TTFT", "TPOT when full", *(["to the last token"] * with_e2e))
-    lines = tuple((workload, *(_meter(*m) for m in meters[: len(titles) - 1])) for workload, meters in rows)
+    asked_for = [True, True, *(any(getattr(w, of) for w in plan.case.workloads) for of in ("e2e", "e2e_per_token"))]
+    titles = ("workload", *compress(("TTFT", "TPOT when full", "to the last token", "E2E per token"), asked_for))
+    lines = tuple((workload, *(_meter(*m) for m in compress(meters, asked_for))) for workload, meters in rows)
     table = Table("headroom", "Headroom", tuple(Column(title, title) for title in titles), lines)
     caption = "At the objective's percentile in the busiest hour, queueing included; a full bar is the objective."
     shown = table_html(table, first=20, most=WORKLOADS_SHOWN)
@@ -41,7 +42,7 @@ def _title(rows: list[tuple[str, list[Meter]]]) -> Html | str:
     if not tightest:
         return "No latency objective is close to its limit"
     share, workload, k = max(tightest, key=lambda x: x[0])
-    kind = ("TTFT", "TPOT", "the time to the last token")[k]
+    kind = ("TTFT", "TPOT", "the time to the last token", "the end-to-end time per token")[k]
     return join(["Every objective is kept; the tightest is ", kind, " of ", workload, f", {percent(share)} used"])
 
 
@@ -51,6 +52,9 @@ def _meters(w: Workload, pool: PoolPlan) -> list[Meter]:
         _worst(of, lambda d: d.deployment.ttft_ms, w.ttft.seconds, "may wait"),
         _worst(of, lambda d: d.deployment.tpot_ms or None, w.tpot.seconds, "as measured"),
         _worst(of, lambda d: d.deployment.e2e_ms, w.e2e.seconds, "–") if w.e2e else (None, "–"),
+        _worst(of, lambda d: d.deployment.e2e_per_token_ms, w.e2e_per_token.seconds, "–")
+        if w.e2e_per_token
+        else (None, "–"),
     ]
 
 

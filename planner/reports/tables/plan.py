@@ -16,6 +16,7 @@ from planner.reports import phrases
 from planner.reports.table import DATA, EVERY, FILES, PEOPLE, Cells, Table
 from planner.reports.table import Column as C
 from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it
+from planner.reports.tables.bought import bought
 from planner.reports.tables.options import options, rejected
 from planner.reports.tables.prices import prices
 from planner.reports.tables.quality import quality
@@ -24,7 +25,7 @@ from planner.reports.tables.studies import study_tables
 NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
     *("binding", "commitments", "assumptions", "prices", "commands", "to_sign", "what_moves_it", "elsewhere"),
-    *("quality", "power", "allowances"),
+    *("quality", "power", "allowances", "bought"),
     *("waterfall", "volumes", "crossings", "providers"),
 )
 """of all tables; the last four are there where a study was made"""
@@ -41,7 +42,7 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
     """All tables of a plan, then those of its studies, always in the same order."""
     makers = (fleet, fleet_by_hour, workloads, deployments, replicas_by_hour, costs, options, rejected, binding,
               commitments, assumptions, prices, commands, to_sign, what_moves_it, elsewhere, quality,
-              power, allowances)  # fmt: skip
+              power, allowances, bought)  # fmt: skip
     return (*(make(plan) for make in makers), *study_tables(plan))
 
 
@@ -200,6 +201,7 @@ def deployments(plan: Plan) -> Table:
         of("tpot_ms", "TPOT ms", "count"),
         C("tpot_objective_ms", "of ms", "count", get=lambda x: 1e3 * min(w.tpot.seconds for w in x.workloads)),
         of("e2e_ms", "E2E ms", "count"),
+        of("e2e_per_token_ms", "E2E ms per token", "count"),
         of("bound_by", "bound by"),
         of("quality_loss_frac", "quality loss", "percent"),
         of("basis", "basis"),
