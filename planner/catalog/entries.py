@@ -660,6 +660,9 @@ class ApiBatch(ApiPrices):
     """Hours within which the provider answers."""
 
 
+ServiceTier = Literal["priority", "flex"]
+
+
 class ApiModel(ApiPrices, Named):
     """A model sold by the token."""
 
@@ -669,6 +672,8 @@ class ApiModel(ApiPrices, Named):
     """Tokens of the longest request that it takes. None: not known, and taken to be as long as any."""
     batch: ApiBatch | None = None
     """Where the provider has a cheaper price for work that waits."""
+    service_tier: ServiceTier | None = None
+    """Priority is answered before the rest; flex when there is room, without a promise of time. None: as it is sold."""
 
     def request_usd(
         self,

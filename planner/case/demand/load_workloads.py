@@ -105,6 +105,7 @@ def levers_of(
         "shed_usd_per_request": _penalty(w.shed, k, w.name, buckets, around, notes) if w.shed else None,
         "api_allowed": _api_allowed(w, notes),
         "smaller_apis_forbidden": True if w.api == "no-smaller" else None,
+        "api_tier": w.api_tier,
         "baseline": w.baseline,
     }
 
