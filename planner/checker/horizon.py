@@ -168,6 +168,14 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         for q, usd in enumerate(by_quarter):
             yield from differs(f"{s.name}: what quarter {q + 1} costs", result.by_quarter_usd[q], usd)
         yield from differs(f"{s.name}: cost_usd", result.cost_usd, sum(by_quarter) + held)
+        if result.baseline_by_quarter_usd is not None:
+            api = tuple(_baseline_usd(horizon, future, q, s) for q in range(future.quarters))
+            if len(result.baseline_by_quarter_usd) != future.quarters:
+                yield f"{s.name}: the API baseline does not have a cost for each quarter"
+            for q, usd in enumerate(api[: len(result.baseline_by_quarter_usd)]):
+                yield from differs(
+                    f"{s.name}: quarter {q + 1} at the API baseline", result.baseline_by_quarter_usd[q], usd
+                )
         yield from _budget_is_kept(horizon.case, future, s.name, by_quarter)
         yield from differs(f"{s.name}: penalty_usd", result.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
@@ -224,6 +232,14 @@ def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario
     first, last = quarter_span(future.starts, quarter)
     in_force = [c for c in _signed(horizon, s.name) if c.first_day <= first and c.last_day >= last]
     return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER for c in in_force), penalty
+
+
+def _baseline_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario) -> float:
+    """What the requests that a quarter answers in a scenario would cost at the API baselines."""
+    money = account_of(horizon.plan_of(quarter, s.name)).money
+    planned_for = [x for x in future.scenarios if quarter == 0 or x.name == s.name]
+    months = enumerate(months_alike(horizon.case, quarter, planned_for))
+    return sum(m.count * money.baseline_usd_of_month(k) for k, m in months if s.name in m.scenarios)
 
 
 def _regret_is_true(result: ScenarioResult, comes_to: float) -> Iterator[str]:

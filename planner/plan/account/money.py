@@ -411,6 +411,14 @@ class Money:
             by_workload=tuple(bills) if listed else None,
         )
 
+    def baseline_usd_of_month(self, month: int) -> float:
+        """What one month of average weight would cost at the baselines."""
+        account, total = self.account, 0.0
+        hours = np.array([hours_in_a_month(s.day) * (s.month == month) for s in account.slots])
+        for s in account.served:
+            total += baseline_usd_per_month(account.case, s.w, 3600 * hours @ account.not_shed(s))
+        return total
+
     def _baseline_bill(self, s: Served) -> BaselineBill:
         case = self.account.case
         return BaselineBill(
