@@ -44,7 +44,7 @@ def test_report_shows_a_saved_plan_in_every_format(fleetplan: Command, small: Pl
 def test_files_are_written_beside_what_is_printed(verb: tuple[str, str], fleetplan: Command, small: Plan) -> None:
     ran = fleetplan(*verb, "--markdown", "plan.md", "--csv", "tables")
     assert ran.code == 0
-    assert ran.err == "wrote plan.md\nwrote 19 tables into tables\n"
+    assert ran.err == "wrote plan.md\nwrote 21 tables into tables\n"
     assert Path("plan.md").read_text(encoding="utf-8") == plan_markdown(small)
     assert Path("tables/workloads.csv").read_text(encoding="utf-8") == plan_csv(small, "workloads")
 
