@@ -123,6 +123,8 @@ class Workload(Strict):
     weekday_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
     """requests that arrive, those refused for their length included"""
     weekend_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
+    team: str | None = None
+    """who pays for it; None: nobody said"""
     growth_per_month_frac: float
     month_factors: tuple[float, ...] | None = None
     """times its rates in each month of the case, growth included; None: they grow from month to month"""

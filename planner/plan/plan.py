@@ -500,6 +500,22 @@ class AllowancePlan(Strict):
     date: str | None = None
 
 
+class TeamCost(Strict):
+    """What a team is shown of the whole bill, in whole cents; rows add up to it."""
+
+    kind: Literal["team", "no team", "shared", "not used"]
+    """shared: engineers and fixed costs of vendors; not used: what nobody runs anything on"""
+    team: str | None
+    workloads: tuple[str, ...]
+    instances_usd_per_month: float
+    apis_usd_per_month: float
+    caching_usd_per_month: float
+    held_usd_per_month: float
+    """its share of what is paid in any case"""
+    other_usd_per_month: float
+    usd_per_month: float
+
+
 class LongTerm(Strict):
     """A term of more than a year that is not bought, since it outlasts the plan: the same instances, priced again."""
 
@@ -619,6 +635,8 @@ class Plan(Result, Strict):
     """servers of one's own; None: the menu has none"""
     power: PowerPlan | None = None
     """None: nothing is hosted, or the case knows nothing of power"""
+    showback: tuple[TeamCost, ...] | None = None
+    """None: no workload has a team"""
     long_terms: tuple[LongTerm, ...] | None = None
     """what terms would save that outlast the plan; None: the menu has none, or they could be bought"""
     binding: tuple[Binding, ...]
@@ -697,7 +715,8 @@ class Plan(Result, Strict):
         ):
             if data[part][key] is None:
                 del data[part][key]
-        for key in ("power", "allowances", "bought", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+        absent = ("power", "allowances", "bought", "showback", "long_terms", "assumed_limits", "simpler", "sampled")
+        for key in (*absent, "operation"):
             if data[key] is None:
                 del data[key]
         return data

@@ -143,6 +143,7 @@ def _fleet(plan: Plan) -> Iterator[Part]:
     lines = [f"limits reached: {reached}"] if reached else []
     lines += [line] if (line := phrases.power(plan)) else []
     yield Group((fleet, Lines(tuple(lines), formats=TEXT)))
+    yield TablePart(tables.showback(plan), formats=TEXT)
     if plan.power is not None:
         yield TablePart(tables.power(plan), folded=True, formats=RICH)
     yield TablePart(tables.commitments(plan), formats=HTML)
@@ -162,6 +163,7 @@ def _money(plan: Plan) -> Iterator[Part]:
     yield Figures(tuple(lambda draw=draw: draw(plan) for draw in pictures))  # type: ignore[misc]
     for table in study_tables(plan):
         yield TablePart(table, folded=True, formats=MARKDOWN)
+    yield TablePart(tables.showback(plan))
     bills = plan.studies.providers if plan.studies else ()
     whole = providers(plan, [b for b in bills if b.role != "same model"], "Everything bought from one API")
     some = providers(plan, [b for b in bills if b.role == "same model"], "Some workloads at sellers of their model")

@@ -60,9 +60,6 @@ def of_known_power(
     if not limits:
         return offers
     where = ("policy", limits[0])
-    if (spec.horizon or 1) > 1 or spec.listed_scenarios:
-        message = "holds in a plan of one quarter only"
-        notes.complain(where, message, "Remove 'horizon' and 'scenarios', or plan each quarter by itself")
     unknown = sorted({o.gpu for o in offers.values() if o.gpu in gpus and tdp_w_of(o.gpu, gpus[o.gpu]) is None})
     if not unknown:
         return offers

@@ -251,6 +251,7 @@ class WorkloadReader:
         mean_rps = (5 * sum(hours.weekday_rps) + 2 * sum(hours.weekend_rps)) / HOURS_PER_WEEK
         return Workload(
             name=w.name,
+            team=w.team,
             models=tuple(models),
             weekday_rps=hours.weekday_rps,
             weekend_rps=hours.weekend_rps,

@@ -402,6 +402,8 @@ class WorkloadSpec(Strict):
     people type) comes in far larger bursts than the others. By default a guess from lengths and deadline."""
     tokens: Tokens = Tokens()
     slo: Slo = Slo()
+    team: str | None = Field(default=None, min_length=1, max_length=80, pattern=r"^\S(.*\S)?$", examples=["search"])
+    """Who pays for it: plans show what each team costs."""
     quality: Quality | None = None
     caching: Caching = Caching()
     sessions: SessionsSpec | None = None

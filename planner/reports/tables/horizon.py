@@ -31,7 +31,7 @@ from planner.reports.horizon_phrases import part_quarters
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, PEOPLE, TICK, Cells, Row, Table
 from planner.reports.table import Column as C
 
-NAMES = ("sign_now", "use", "held", "scenarios", "by_quarter", "curve", "ladder", "later", "quarters")
+NAMES = ("sign_now", "use", "held", "scenarios", "by_quarter", "baseline", "curve", "ladder", "later", "quarters")
 """of all tables"""
 ALL = "all offers, in GPU-hours"
 
