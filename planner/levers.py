@@ -24,6 +24,7 @@ from planner.case.changes import (
 )
 from planner.case.drafts import methods_of
 from planner.catalog.entries import CacheLoss, QualityLoss, shipped_catalog
+from planner.catalog.terms import is_bought
 from planner.catalog.variant import TENSOR
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.signing import allowances_to_be_signed
@@ -218,7 +219,7 @@ def first_purchase(case: Case) -> str:
 
 
 def _other_purchases(case: Case) -> str:
-    others = [option for option in case.purchase if option != first_purchase(case)]
+    others = [option for option in case.purchase if option != first_purchase(case) and not is_bought(option)]
     plans = [a.name for a in case.allowances or () if a.api is None and not a.held]
     ways = [
         *([f"bought as {', '.join(others)} too"] if others else []),
@@ -241,6 +242,14 @@ LEVERS: tuple[Lever, ...] = (
         step="purchase",
         in_plan=_buys(is_commitment),
         change=without_purchase(is_commitment),
+    ),
+    PlanLever(
+        key="servers of your own",
+        step=LAST_STEP,
+        switch=Switch("own", "own", []),
+        adds=lambda case: "servers may be bought" if any(is_bought(way) for way in case.purchase) else "",
+        in_plan=_buys(is_bought),
+        change=without_purchase(is_bought),
     ),
     PlanLever(
         key="savings plans",

@@ -2,7 +2,7 @@
 
     min   sum_g,term reserved[g,term] x 730 h x price
         + sum_g,t hours[t] (on_demand[g,t] x price + spot[g,t] x price), and as much for the time they take to start
-        + sum_r,t,s hours[t] x (other_cost + penalty)[r,t,s] x serve[r,t,s]  +  team x its cost
+        + sum_r,t,s hours[t] x (other_cost + energy + penalty)[r,t,s] x serve[r,t,s]  +  team x its cost
         + sum_x vendor[x] x its cost
         + sum_a signed[a] x 730 h x price  -  sum_a,i,t hours[t] x covered[a,i,t] x what it costs without
 
@@ -398,7 +398,8 @@ def _gpus_by_slot(fleet: FleetProblem, v: Variables, g: str, kind: str, size: in
 def _other_cost_of_month(fleet: FleetProblem, v: Variables, month: int) -> list[tuple[int, float]]:
     cost: dict[int, float] = {}
     for r, recipe in enumerate(fleet.recipes):
-        usd = fleet.slot_hours[recipe.slot] * recipe.usd_per_h * (fleet.slot_month[recipe.slot] == month)
+        hourly = recipe.usd_per_h + fleet.energy_usd_per_h(recipe)
+        usd = fleet.slot_hours[recipe.slot] * hourly * (fleet.slot_month[recipe.slot] == month)
         for i in np.flatnonzero(usd).tolist():
             column = v.serving(r, i)
             cost[column] = cost.get(column, 0.0) + float(usd[i])

@@ -54,6 +54,8 @@ class Offer:
     """instances that run where any do: 2 where the replicas of a deployment must not all stand in one"""
     fewest_firm: int = 1
     """instances that are not spot, where any GPU must not be"""
+    usd_per_gpu_h: float = 0.0
+    """of a GPU in use, besides what its instance costs: energy, where that is paid for"""
 
     @property
     def _prices(self) -> list[float]:
@@ -313,6 +315,14 @@ class FleetProblem:
     def starts_late(self, g: str) -> bool:
         """Whether instances of an offer take time to start that somebody has to pay for."""
         return self.slot_before is not None and self.offers[g].start_h > 0
+
+    def energy_usd_per_h(self, recipe: Recipe) -> np.ndarray:
+        """What the GPUs that a recipe uses cost besides their instances [serving]"""
+        usd = np.zeros(recipe.servings)
+        for g in recipe.offers:
+            if each := self.offers[g].usd_per_gpu_h:
+                usd = usd + each * recipe.gpus_on(g)
+        return usd
 
     def gpus_of(self, recipe: Recipe) -> tuple[str, ...]:
         """the kinds of GPU that a recipe uses, each once"""

@@ -65,7 +65,8 @@ def define_variables(fleet: FleetProblem) -> Variables:
     """Columns with their costs. Boxes of one GPU come out whole by themselves where nothing limits them."""
     v = Variables()
     for r, recipe in enumerate(fleet.recipes):
-        cost = fleet.weight[recipe.slot] * (recipe.usd_per_h + recipe.penalty_usd_per_h)
+        hourly = recipe.usd_per_h + fleet.energy_usd_per_h(recipe) + recipe.penalty_usd_per_h
+        cost = fleet.weight[recipe.slot] * hourly
         choices = np.bincount(recipe.slot, minlength=len(fleet.slot_hours))[recipe.slot] > 1
         v.pick[r] = v.add(Column(("pick", r), float(cost[~choices].sum()), upper=1, integer=True))
         for i in np.flatnonzero(choices).tolist():

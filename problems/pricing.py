@@ -63,7 +63,7 @@ class Prices:
     limited_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """how much more a dollar of a pool's bill at an API weighs where the API takes no more in a minute [slot]"""
     power_usd: dict[str, np.ndarray] = field(default_factory=dict)
-    """on top of a GPU in use, for what it draws and emits where that is limited, by offer [slot]"""
+    """on top of a GPU in use, for what it draws and emits where that is paid for or limited, by offer [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -250,7 +250,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             apart.setdefault(g, []).extend(cuts)
     bills = _factors_of_bills(fleet, caps)
     spared = {item: np.minimum(usd, factor) for item, usd in spared.items()}  # interior points may be a hair beyond
-    power = _usd_of_power(fleet, kw, kg)
+    power = _usd_of_power(fleet, kw, kg, factor)
     limited = _factors_of_limits(fleet, minutes)
     return Prices(
         gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, limited, power,
@@ -258,13 +258,22 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     )  # fmt: skip
 
 
-def _usd_of_power(fleet: FleetProblem, kw_usd: np.ndarray, kg_usd: np.ndarray) -> dict[str, np.ndarray]:
+def energy_usd(fleet: FleetProblem, usd_factor: np.ndarray) -> dict[str, np.ndarray]:
+    """What a GPU in use pays for energy, where a dollar weighs so much [slot], by offer [slot]"""
+    paid = {g: offer.usd_per_gpu_h for g, offer in fleet.offers.items() if offer.usd_per_gpu_h}
+    return {g: fleet.weight * usd_factor * usd for g, usd in paid.items()}
+
+
+def _usd_of_power(
+    fleet: FleetProblem, kw_usd: np.ndarray, kg_usd: np.ndarray, usd_factor: np.ndarray
+) -> dict[str, np.ndarray]:
     """What a GPU in use pays for what it draws and emits, at prices of a kW in a slot and of a kg in a month."""
-    limits = fleet.power
+    limits, usd = fleet.power, energy_usd(fleet, usd_factor)
     if limits is None or not (kw_usd.any() or kg_usd.any()):
-        return {}
+        return usd
     of_a_kg = fleet.slot_hours * kg_usd[fleet.slot_month]
-    return {g: gpu_kw * (kw_usd + limits.kg_per_kwh[g] * of_a_kg) for g, gpu_kw in limits.gpu_kw.items()}
+    limited = {g: gpu_kw * (kw_usd + limits.kg_per_kwh[g] * of_a_kg) for g, gpu_kw in limits.gpu_kw.items()}
+    return limited | {g: each + limited.get(g, 0.0) for g, each in usd.items()}
 
 
 def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> dict[str, np.ndarray]:

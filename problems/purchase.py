@@ -129,6 +129,8 @@ def _hourly(
     else:
         on_demand, spot = firm + rest, np.zeros_like(rest)
     usd_per_h = on_demand * (on_demand_price or 0.0) + spot * (spot_price or 0.0)
+    if offer.usd_per_gpu_h:
+        usd_per_h = usd_per_h + offer.usd_per_gpu_h * gpus
     if on_demand_price is None:
         usd_per_h = np.where(on_demand > 0, np.inf, usd_per_h)
     return on_demand, spot, usd_per_h

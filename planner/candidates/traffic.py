@@ -28,6 +28,7 @@ NO_MATTER: dict[str, Any] = {
     "month_factors": None,
     "api_allowed": True,
     "api_wait_h": 0.0,
+    "api_tier": None,
     "baseline": None,
     "smaller_apis_forbidden": None,
     "shed_usd_per_request": None,

@@ -19,9 +19,17 @@ def allowed_apis(case: Case, workload: Workload) -> tuple[str, ...]:
     """The APIs of the menu that may answer a workload."""
     if not workload.api_allowed:
         return ()
-    own = (api for api in case.menu_apis if not is_of_another_model(case, workload, api))
+    promised = (api for api in case.menu_apis if promises_enough(workload, case.apis[api]))
+    own = (api for api in promised if not is_of_another_model(case, workload, api))
     fitting = (api for api in own if not is_too_small(case, workload, api))
     return tuple(api for api in fitting if holds(case, workload, api, case.apis[api]))
+
+
+def promises_enough(workload: Workload, api: ApiModel) -> bool:
+    """Whether an API's service tier may answer a workload: flex promises no time, so it is for work that may wait."""
+    if workload.api_tier is not None and api.service_tier != workload.api_tier:
+        return False
+    return api.service_tier != "flex" or workload.deadline_h is not None or workload.api_wait_h > 0
 
 
 def is_of_another_model(case: Case, workload: Workload, api: str) -> bool:

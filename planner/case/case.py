@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo
 
 from planner.case.controller import Controller
 from planner.case.power import CasePower
-from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
+from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization, ServiceTier
 from planner.catalog.profile import Profile
 from planner.catalog.variant import Parallelism
 from planner.io.errors import input_error
@@ -123,6 +123,8 @@ class Workload(Strict):
     weekday_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
     """requests that arrive, those refused for their length included"""
     weekend_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
+    team: str | None = None
+    """who pays for it; None: nobody said"""
     growth_per_month_frac: float
     month_factors: tuple[float, ...] | None = None
     """times its rates in each month of the case, growth included; None: they grow from month to month"""
@@ -184,6 +186,8 @@ class Workload(Strict):
     api_allowed: bool
     smaller_apis_forbidden: bool | None = None
     """whether no API may answer it that sells a smaller model than it lists first; None: as the limits say"""
+    api_tier: ServiceTier | None = None
+    """the service tier at which APIs must answer it; None: any that promises enough"""
     baseline: str | None = None
     """the API model that it is compared with; None: that of the case"""
     drafts: tuple[Accepted, ...] | None = None

@@ -6,7 +6,7 @@ import calendar
 from datetime import date, timedelta
 
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import term_months
 
 
 def add_months(day: date, months: int) -> date:
@@ -42,4 +42,4 @@ def last_day_after(first: date, months: int) -> date:
 
 def last_day_of_term(first: date, term: str) -> date:
     """Last day of a commitment that begins with a day."""
-    return last_day_after(first, TERM_MONTHS[term])
+    return last_day_after(first, term_months(term))

@@ -26,9 +26,26 @@ class BatchWindow(Sourced):
     turnaround_h: float
 
 
+class ServiceTierPrices(Sourced):
+    """A model of planner/data/service_tiers.yaml."""
+
+    input_usd_per_1m: float
+    cached_input_usd_per_1m: float | None = None
+    output_usd_per_1m: float
+    max_input_tokens: int | None = None
+
+
+@cache
+def service_tiers() -> dict[str, ServiceTierPrices]:
+    """By "provider/model:tier"."""
+    return {name: ServiceTierPrices(**entry) for name, entry in shipped_entries("service_tiers").items()}
+
+
 @cache
 def api_model(name: str) -> ApiModel | None:
-    """An API model by "provider/model"; None where there is no such model or no price per token."""
+    """An API model by "provider/model" or "provider/model:tier"; None where there is none or no price per token."""
+    if name in service_tiers():
+        return _at_tier(name, service_tiers()[name])
     provider_id, _, model_id = name.partition("/")
     if not model_id:
         return None
@@ -56,13 +73,29 @@ def api_model(name: str) -> ApiModel | None:
     )
 
 
+def _at_tier(name: str, prices: ServiceTierPrices) -> ApiModel | None:
+    standard, _, tier = name.rpartition(":")
+    model = api_model(standard)
+    if model is None:
+        return None
+    longest = [n for n in (model.max_context_tokens, prices.max_input_tokens) if n is not None]
+    only = ApiTier(
+        input_usd_per_1m=prices.input_usd_per_1m,
+        cached_input_usd_per_1m=prices.cached_input_usd_per_1m,
+        output_usd_per_1m=prices.output_usd_per_1m,
+    )
+    changes = {"name": f"{model.name} ({tier})", "tiers": (only,), "batch": None, "service_tier": tier}
+    sourced = {"source": prices.source, "date": prices.date, "max_context_tokens": min(longest, default=None)}
+    return model.model_copy(update=changes | sourced)
+
+
 def with_cache_writes(apis: dict[str, ApiModel]) -> dict[str, ApiModel]:
     """APIs with what they ask for input that they are to cache, where the listed prices are theirs."""
     return {name: _with_writes(name, api) for name, api in apis.items()}
 
 
 def _with_writes(name: str, api: ApiModel) -> ApiModel:
-    if api_model(name) is None or api.tiers != api_model(name).tiers:  # type: ignore[union-attr]
+    if api.service_tier is not None or api_model(name) is None or api.tiers != api_model(name).tiers:  # type: ignore[union-attr]
         return api  # the user's own prices
     from genai_prices import data_snapshot
 
@@ -113,14 +146,13 @@ def known_api_models() -> tuple[str, ...]:
     """Every "provider/model" that has a price."""
     from genai_prices import data_snapshot
 
-    return tuple(
-        sorted(
-            f"{provider.id}/{model.id}"
-            for provider in data_snapshot.get_snapshot().providers
-            for model in provider.models
-            if _tiers(model.get_prices(AS_OF))
-        )
+    listed = (
+        f"{provider.id}/{model.id}"
+        for provider in data_snapshot.get_snapshot().providers
+        for model in provider.models
+        if _tiers(model.get_prices(AS_OF))
     )
+    return tuple(sorted([*listed, *service_tiers()]))
 
 
 def _tiers(price: Any) -> tuple[ApiTier, ...]:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import Field, model_validator
 
+from planner.catalog.terms import bought_term, term_months
 from planner.io.validation import FieldProblem, Strict
 from problems.constants import HOURS_PER_MONTH
 
@@ -29,8 +30,6 @@ DEFAULT_ENGINE = "vllm"
 Basis = Literal["measured", "calibrated", "estimated"]
 CHAT, BATCH = "chat", "batch"
 """kinds of traffic: where nothing hints at another one, and where there is a deadline"""
-TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}
-"""how long a commitment runs"""
 
 
 def day_of(written: str | None) -> Date | None:
@@ -483,6 +482,77 @@ class UpfrontPrice(Price):
         return HourlyPrice(usd_per_h=usd_per_h, **explained)
 
 
+class BoughtPrice(Price):
+    """A server that is bought, and what each month of its life costs.
+
+    It loses value in a straight line; the capital that it ties up is charged on the mean of what it is worth at first
+    and at last, so that every month of its life costs the same.
+    """
+
+    price_usd: float = Field(gt=0)
+    residual_usd: float = Field(ge=0)
+    """what it is worth at the end of its life"""
+    life_months: int = Field(gt=0)
+    lead_months: int = Field(default=0, ge=0)
+    """from the order until it serves"""
+    capital_frac: float = Field(default=0.0, ge=0)
+    """cost of capital, a year"""
+    maintenance_frac: float = Field(default=0.0, ge=0)
+    """of its price, a year"""
+    colocation_usd_per_month: float = Field(default=0.0, ge=0)
+    usd_per_kwh: float = Field(ge=0)
+    idle_kw: float = Field(ge=0)
+    """what the site draws for it while no replica uses its GPUs"""
+    gpu_kw: float = Field(ge=0)
+    """and for each GPU that one uses, besides, at the most that it draws"""
+
+    @property
+    def term(self) -> str:
+        return bought_term(self.life_months)
+
+    @property
+    def lead_quarters(self) -> int:
+        """Whole quarters from its order until it serves: what comes within one serves from the next one on."""
+        return -(-self.lead_months // 3)
+
+    @property
+    def depreciation_usd_per_month(self) -> float:
+        return (self.price_usd - self.residual_usd) / self.life_months
+
+    @property
+    def capital_usd_per_month(self) -> float:
+        return self.capital_frac * (self.price_usd + self.residual_usd) / 2 / 12
+
+    @property
+    def maintenance_usd_per_month(self) -> float:
+        return self.maintenance_frac * self.price_usd / 12
+
+    @property
+    def idle_usd_per_month(self) -> float:
+        """Energy that is drawn whatever runs."""
+        return HOURS_PER_MONTH * self.idle_kw * self.usd_per_kwh
+
+    @property
+    def usd_per_gpu_h(self) -> float:
+        """Energy of a GPU in use, besides."""
+        return self.gpu_kw * self.usd_per_kwh
+
+    @property
+    def usd_per_month(self) -> float:
+        """Of every month of its life, used or not."""
+        capital = self.depreciation_usd_per_month + self.capital_usd_per_month
+        return capital + self.maintenance_usd_per_month + self.colocation_usd_per_month + self.idle_usd_per_month
+
+    def book_usd(self, months: float) -> float:
+        """What it is worth after so many months of its life."""
+        return self.price_usd - self.depreciation_usd_per_month * min(months, self.life_months)
+
+    def spread(self) -> HourlyPrice:
+        """What an hour of its life comes to, energy of GPUs in use aside."""
+        explained = self.model_dump(include=set(Price.model_fields))
+        return HourlyPrice(usd_per_h=self.usd_per_month / HOURS_PER_MONTH, **explained)
+
+
 class OfferPrices(Strict):
     on_demand: HourlyPrice | None = None
     spot: SpotPrice | None = None
@@ -490,6 +560,8 @@ class OfferPrices(Strict):
     reserved_3y: HourlyPrice | None = None
     reserved_1y_upfront: UpfrontPrice | None = None
     reserved_3y_upfront: UpfrontPrice | None = None
+    bought: BoughtPrice | None = None
+    """a server of one's own"""
 
     def by_way(self) -> dict[str, HourlyPrice | SpotPrice]:
         """Every price by way to buy; a payment up front is spread over its term."""
@@ -500,12 +572,18 @@ class OfferPrices(Strict):
         """What an hour of each commitment costs; a payment up front is spread over its term."""
         terms = {"reserved-1y": self.reserved_1y, "reserved-3y": self.reserved_3y}
         hourly = {term: price for term, price in terms.items() if price is not None}
-        return hourly | {term: price.spread_over(TERM_MONTHS[term]) for term, price in self.upfront().items()}
+        if self.bought is not None:
+            hourly[self.bought.term] = self.bought.spread()
+        return hourly | {term: price.spread_over(term_months(term)) for term, price in self.upfront().items()}
 
     def upfront(self) -> dict[str, UpfrontPrice]:
         """Commitments that are paid when they are signed, as they are paid."""
         terms = {"reserved-1y-upfront": self.reserved_1y_upfront, "reserved-3y-upfront": self.reserved_3y_upfront}
         return {term: price for term, price in terms.items() if price is not None}
+
+
+MOST_NETWORK_GB_PER_S, MOST_NVLINK_GB_PER_S = 200.0, 4000.0
+"""for a GPU, one way: twice what 800 Gbit/s come to, and more than any rack has"""
 
 
 class BoxLink(Sourced):
@@ -516,6 +594,16 @@ class BoxLink(Sourced):
     """Per GPU, one way."""
     domain_gpus: int | None = Field(default=None, gt=0)
     """GPUs that it connects, as those of a rack; None: as many as a replica may have."""
+
+    @model_validator(mode="after")
+    def _is_in_bytes(self) -> Self:
+        most = MOST_NVLINK_GB_PER_S if self.kind == "nvlink" else MOST_NETWORK_GB_PER_S
+        if self.gb_per_s > most:
+            message = (
+                f"is above {most:g} GB/s for a GPU on {self.kind}, as a rate in Gbit/s or of the whole box would be"
+            )
+            raise FieldProblem(("gb_per_s",), message, "Write GB/s for each GPU, one way, such as 50 for 400 Gbit/s")
+        return self
 
     @property
     def is_fast(self) -> bool:
@@ -586,6 +674,9 @@ class ApiBatch(ApiPrices):
     """Hours within which the provider answers."""
 
 
+ServiceTier = Literal["priority", "flex"]
+
+
 class ApiModel(ApiPrices, Named):
     """A model sold by the token."""
 
@@ -595,6 +686,8 @@ class ApiModel(ApiPrices, Named):
     """Tokens of the longest request that it takes. None: not known, and taken to be as long as any."""
     batch: ApiBatch | None = None
     """Where the provider has a cheaper price for work that waits."""
+    service_tier: ServiceTier | None = None
+    """Priority is answered before the rest; flex when there is room, without a promise of time. None: as it is sold."""
 
     def request_usd(
         self,

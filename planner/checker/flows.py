@@ -44,11 +44,21 @@ def _the_api_may_serve(checked: Checked, s: Served) -> Iterator[str]:
         yield "requests go to an API although that is forbidden"
     if api not in checked.case.menu_apis:
         yield f"requests go to the API {api}, which is not on the menu"
+    yield from _the_api_promises_enough(checked.case, s.w, api)
     yield from _the_api_sells_its_model(checked.case, s.w, api)
     yield from _the_api_is_large_enough(checked.case, s.w, api)
     yield from _the_api_holds_them(checked.case, s.w, api)
     if not s.decided.api_flows:
         yield f"no requests go to the API {api}, which it names"
+
+
+def _the_api_promises_enough(case: Case, w: Workload, api: str) -> Iterator[str]:
+    tier = case.apis[api].service_tier if api in case.apis else None
+    waits = max(w.deadline_h or 0.0, w.api_wait_h) > 0
+    if tier == "flex" and not waits:
+        yield f"requests go to {api}, which promises no time, and {w.name} has no deadline"
+    if w.api_tier is not None and tier != w.api_tier:
+        yield f"requests go to {api}, although {w.name} asks for {w.api_tier}"
 
 
 def _the_api_sells_its_model(case: Case, w: Workload, api: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from planner.case.case import Case, Future, Scenario
 from planner.case.prices import price_of
 from planner.case.quarters import block_name
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_bought, is_term, term_months
 from planner.checker.claims import PROVED_GAP, ROUNDING
 from planner.checker.figures import MONTH_HOURS, REL, differs, in_words, is_not
 from planner.checker.limits import commitments_leave_caps
@@ -72,10 +72,14 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
     for c in horizon.commitments:
         if c.quarter >= future.quarters or (c.scenario is not None and c.scenario not in names):
             yield f"{c.offer}, {c.term}: signed in a quarter or scenario that does not exist"
-        elif (c.quarter == 0) != (c.scenario is None):
+            continue
+        if _signed_in(horizon.case, c) < 0:
+            yield f"{c.offer}, {c.term}: it would have to be ordered before the horizon begins"
+            continue
+        if (_signed_in(horizon.case, c) == 0) != (c.scenario is None):
             yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
         case = _case_when_signed(horizon, future, c)
-        if c.offer not in case.offers or c.term not in TERM_MONTHS or c.term not in case.purchase:
+        if c.offer not in case.offers or not is_term(c.term) or c.term not in case.purchase:
             yield f"{c.offer}, {c.term}: is not on the menu"
     yield from amendments_fit(horizon.case)
 
@@ -83,7 +87,18 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
 def _case_when_signed(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Case:
     """The case of the quarter and the scenario that a commitment is signed in: its prices are those of it."""
     scenario = next((s for s in future.scenarios if s.name == c.scenario), None)
-    return as_amended(horizon.case, c.quarter, scenario)
+    return as_amended(horizon.case, _signed_in(horizon.case, c), scenario)
+
+
+def _signed_in(case: Case, c: SignedCommitment) -> int:
+    """The quarter in which it is signed: a server comes in the quarter after its lead time, whole quarters of it."""
+    price = case.offers[c.offer].prices.bought if c.offer in case.offers else None
+    if price is None or not is_bought(c.term):
+        return c.quarter
+    lead = 0
+    while MONTHS_OF_A_QUARTER * lead < price.lead_months:
+        lead += 1
+    return c.quarter - lead
 
 
 def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[str]:
@@ -119,10 +134,13 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
 
 def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> float:
     """What is still to be paid after the horizon for a term of more than a year; what was paid up front is not owed."""
-    price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), TERM_MONTHS[c.term]
-    if price is None or months <= SHORT_MONTHS:
+    price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), term_months(c.term)
+    if price is None or (months <= SHORT_MONTHS and not is_bought(c.term)):
         return 0.0
     left = max(0, months - MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
+    bought = _case_when_signed(horizon, future, c).offers[c.offer].prices.bought
+    if bought is not None and is_bought(c.term):  # what it is still to lose of its price
+        return c.instances * (bought.price_usd - bought.residual_usd) * left / months
     return c.instances * price.later_usd_per_h * MONTH_HOURS * left
 
 
@@ -131,7 +149,7 @@ def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitmen
     if price is None:
         yield "is not sold"
         return
-    months = TERM_MONTHS[c.term]
+    months = term_months(c.term)
     first = quarter_span(future.starts, c.quarter)[0]
     inside = min(months, MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
     a_month = c.instances * price.usd_per_h * MONTH_HOURS
@@ -142,7 +160,7 @@ def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitmen
     yield from differs("inside_usd", c.inside_usd, a_month * inside)
     yield from differs("beyond_usd", c.beyond_usd, a_month * (months - inside))
     lost = 0.0
-    if months > SHORT_MONTHS and months > inside:
+    if months > SHORT_MONTHS and months > inside and not is_bought(c.term):
         if future.unused_worth_frac is None and future.max_liability_usd is None:
             yield "a term of more than a year outlasts the horizon, and the file does not allow that"
         lost = 0.0 if future.unused_worth_frac is None else 1 - future.unused_worth_frac
@@ -168,6 +186,14 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         for q, usd in enumerate(by_quarter):
             yield from differs(f"{s.name}: what quarter {q + 1} costs", result.by_quarter_usd[q], usd)
         yield from differs(f"{s.name}: cost_usd", result.cost_usd, sum(by_quarter) + held)
+        if result.baseline_by_quarter_usd is not None:
+            api = tuple(_baseline_usd(horizon, future, q, s) for q in range(future.quarters))
+            if len(result.baseline_by_quarter_usd) != future.quarters:
+                yield f"{s.name}: the API baseline does not have a cost for each quarter"
+            for q, usd in enumerate(api[: len(result.baseline_by_quarter_usd)]):
+                yield from differs(
+                    f"{s.name}: quarter {q + 1} at the API baseline", result.baseline_by_quarter_usd[q], usd
+                )
         yield from _budget_is_kept(horizon.case, future, s.name, by_quarter)
         yield from differs(f"{s.name}: penalty_usd", result.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
@@ -224,6 +250,14 @@ def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario
     first, last = quarter_span(future.starts, quarter)
     in_force = [c for c in _signed(horizon, s.name) if c.first_day <= first and c.last_day >= last]
     return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER for c in in_force), penalty
+
+
+def _baseline_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario) -> float:
+    """What the requests that a quarter answers in a scenario would cost at the API baselines."""
+    money = account_of(horizon.plan_of(quarter, s.name)).money
+    planned_for = [x for x in future.scenarios if quarter == 0 or x.name == s.name]
+    months = enumerate(months_alike(horizon.case, quarter, planned_for))
+    return sum(m.count * money.baseline_usd_of_month(k) for k, m in months if s.name in m.scenarios)
 
 
 def _regret_is_true(result: ScenarioResult, comes_to: float) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from planner.checker.allowances import allowances_hold
 from planner.checker.alternatives import options_are_named, rejections_are_true
+from planner.checker.bought import servers_are_paid_for
 from planner.checker.checked import Checked
 from planner.checker.claims import claims_are_honest
 from planner.checker.deployment import deployments_are_allowed
@@ -38,6 +39,7 @@ def block_problems(data: Any, screened: bool = False) -> Iterator[str]:
     checked = Checked(true, account)
     yield from pools_are_served(checked)
     yield from purchases_hold(checked)
+    yield from servers_are_paid_for(checked)
     yield from allowances_hold(checked)
     yield from limits_hold(checked)
     yield from claims_are_honest(checked)

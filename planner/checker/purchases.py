@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from planner.case.menu import held_instances
 from planner.case.prices import HELD
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.checker.checked import Checked
 from planner.checker.packing import boxes_needed, stand_apart
 from planner.plan.plan import DeploymentPlan, FleetLine
@@ -35,7 +35,7 @@ def _line_holds(checked: Checked, line: FleetLine) -> Iterator[str]:
         yield "less than no instances"
     if not any(line.instances_by_slot):
         yield "no instances are bought in this way"
-    if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
+    if is_term(line.purchase) and len(set(line.instances_by_slot)) > 1:
         yield "reserved instances must be held all the time"
     if line.purchase == HELD and set(line.instances_by_slot) != {held_instances(checked.case, line.offer)}:
         yield f"held all the time: {held_instances(checked.case, line.offer)} x {line.offer}"

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 
 from planner.case.case import OWNED, Case, Future, Holding, Scenario, Workload
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.checker.figures import MONTH_HOURS, differs, is_not
 from planner.plan.horizon.horizon_plan import SignedCommitment
 
@@ -101,7 +101,7 @@ def quarter_case_is_true(
     for key in type(case).model_fields:
         if key not in OWN and getattr(planned, key) != getattr(as_in_quarter, key):
             yield f"the {key} of its case differ from those of the horizon"
-    by_the_hour = set(case.purchase) - set(TERM_MONTHS)
+    by_the_hour = {purchase for purchase in case.purchase if not is_term(purchase)}
     if set(planned.purchase) - set(case.purchase) or by_the_hour - set(planned.purchase):
         yield "the ways to buy of its case differ from those of the horizon"
     if planned.future is not None:

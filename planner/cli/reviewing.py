@@ -14,6 +14,7 @@ from planner.cli.common import (
     MarkdownOption,
     RootOption,
     Solver,
+    XlsxOption,
     begin_work,
     examples,
     search_options,
@@ -35,6 +36,7 @@ def review(
     html: HtmlOption = None,
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
+    xlsx: XlsxOption = None,
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the next plan to this file.")] = None,
     horizon_plan: Annotated[
         Path | None,
@@ -65,10 +67,10 @@ def review(
     inputs = read_review(file, files)
     if horizon_plan is not None and not inputs.spec.next.looks_ahead:
         raise input_error("--horizon-plan", f"{file} asks for no horizon", "Write next: {horizon: 4 quarters} in it")
-    for target in (out, html, markdown, plan, horizon_plan):
+    for target in (out, html, markdown, xlsx, plan, horizon_plan):
         if target is not None:
             make_folder(target.parent)
-    outputs = Outputs(format, out, html, markdown, csv, quiet=quiet)
+    outputs = Outputs(format, out, html, markdown, csv, xlsx, quiet=quiet)
     outputs.check([file, *files.paths], NAMES, {"--plan": plan, "--horizon-plan": horizon_plan})
     reviewed = _reviewed(inputs, options, quiet)
     also: list[tuple[Path | None, Content]] = [(plan, reviewed.next_plan.to_json)]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from planner.case.vendors import cap_left_usd
+from planner.catalog.entries import ServiceTier
 from planner.export import inference_gateway
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.inference_gateway import OBJECTIVE_HEADER, POOL_HEADER, objective_of, timeout_s
@@ -28,6 +29,7 @@ PROVIDERS = {
     "perplexity": "perplexity", "together": "together_ai", "x-ai": "xai",
 }  # fmt: skip
 """what LiteLLM calls the providers of the price list (docs.litellm.ai/docs/providers, 2026-11)"""
+TIER_ENDS = tuple(f":{tier}" for tier in get_args(ServiceTier))
 FALLBACK, CRITICAL = " (fallback)", " (critical)"
 """end the names of models that are a workload's too: its API alone, and its requests that must not be shed"""
 RETRIES, COOLDOWN_S = 2, 5
@@ -164,6 +166,9 @@ def _to_pool(fleet: HostedFleet, h: Hosted, workload: str, priority: str = "") -
 
 def to_api(api: str) -> dict[str, Any]:
     provider, _, model = api.partition("/")
+    if model.endswith(TIER_ENDS):
+        standard, _, tier = api.rpartition(":")
+        return to_api(standard) | {"service_tier": tier}
     if provider in PROVIDERS:
         key = "AWS_BEARER_TOKEN_BEDROCK" if provider == "aws" else f"{_variable(PROVIDERS[provider])}_API_KEY"
         return {"model": f"{PROVIDERS[provider]}/{model}", "api_key": f"os.environ/{key}"}

@@ -16,6 +16,7 @@ from planner.case.power import site_of
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import Slot, rates_rps, slots_before, window_of
 from planner.case.terms import is_long
+from planner.catalog.terms import is_bought
 from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.power import PowerLimits
@@ -158,13 +159,15 @@ def _rate_cv(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> float | np.nd
 def offer_of(case: Case, key: str) -> Offer:
     """An offer at the prices of the options on the menu; spot at its median, commitments as they come to an hour.
 
-    Terms of more than a year outlast the quarter, and are for a horizon to decide (planner/optimization/horizon.py).
+    Terms of more than a year outlast the quarter, and are for a horizon to decide (planner/optimization/horizon.py). Of
+    servers that are bought the quarter pays its months of their life.
     """
     entry = case.offers[key]
     on_demand = entry.prices.on_demand if "on-demand" in case.purchase else None
     spot = entry.prices.spot if "spot" in case.purchase else None
     apart = bool(case.limits.spread) and case.limits.min_replicas > 1 and entry.gpus > 1
-    reserved = {k: p.usd_per_h for k, p in entry.prices.reserved().items() if k in case.purchase and not is_long(k)}
+    sold = {k: p.usd_per_h for k, p in entry.prices.reserved().items() if k in case.purchase}
+    reserved = {k: usd for k, usd in sold.items() if is_bought(k) or not is_long(k)}
     return Offer(
         key=key,
         gpu=entry.gpu,
@@ -172,6 +175,7 @@ def offer_of(case: Case, key: str) -> Offer:
         on_demand_usd_per_h=on_demand.usd_per_h if on_demand else None,
         spot_usd_per_h=spot.p50_usd_per_h if spot else None,
         reserved_usd_per_h=reserved,
+        usd_per_gpu_h=entry.prices.bought.usd_per_gpu_h if entry.prices.bought else 0.0,
         max_instances=case.limits.max_instances.get(key),
         start_h=case.start.instance_s / 3600,
         on_hand=held_instances(case, key),

@@ -14,6 +14,7 @@ from planner.io.errors import OutOfTime
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import CommitmentCurve, HorizonPlan, MiddlePlan, ScenarioResult
+from planner.plan.horizon.horizon_view import baseline_by_quarter
 from planner.plan.study_records import Why
 from solvers.backends.clock import TimeIsUp, limited_to, undisturbed
 from solvers.search.fleet_solution import Options, Outcome, Progress
@@ -70,15 +71,17 @@ def plan_horizon(
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
     with undisturbed():
         signed, quarters = work.signed(problem, solution), work.plans(problem, solution, options)
+    baselines = {s.name: baseline_by_quarter(case, s.name, quarters) for s in work.future.scenarios}
     answers.stopped = not compare or solution.outcome is Outcome.INTERRUPTED
 
     def made(
-        scenarios: tuple[ScenarioResult, ...],
+        results: tuple[ScenarioResult, ...],
         stopped: Why | None,
         middle: MiddlePlan | None = None,
         curve: CommitmentCurve | None = None,
         long_terms: float | None = None,
     ) -> HorizonPlan:
+        scenarios = tuple(s.model_copy(update={"baseline_by_quarter_usd": baselines[s.name]}) for s in results)
         return HorizonPlan(
             name=case.name,
             status=solution.outcome.value,  # type: ignore[arg-type]

@@ -50,6 +50,10 @@ class Costs(Strict):
     engineers_usd_per_month: float
     vendors_usd_per_month: float | None = None
     """fixed costs of the providers, regions and APIs in use; None where the policy has none"""
+    bought_usd_per_month: float | None = None
+    """servers of one's own, their energy while idle included; None where the menu has none"""
+    energy_usd_per_month: float | None = None
+    """of GPUs in use in such servers, besides; None where the menu has none"""
 
     def total(self) -> float:
         return float(sum(usd for usd in dict(self).values() if usd is not None))
@@ -448,6 +452,30 @@ class Commitment(Strict):
     """still owed after the quarter, besides"""
 
 
+class BoughtPlan(Strict):
+    """Servers of one kind that are bought: what they cost, part by part, all of them together."""
+
+    offer: str
+    instances: int
+    price_usd: float
+    residual_usd: float
+    life_months: int
+    depreciation_usd_per_month: float
+    """price less residual value, over the life"""
+    capital_usd_per_month: float
+    """on the mean of price and residual value"""
+    maintenance_usd_per_month: float
+    colocation_usd_per_month: float
+    idle_kwh_per_month: float
+    """that the site draws for them whatever runs"""
+    gpu_hours_per_month: float
+    """of GPUs that replicas use"""
+    gpu_kwh_per_month: float
+    """that these draw besides, at their most: plans pay for no less than is drawn"""
+    energy_usd_per_month: float
+    cost_usd_per_month: float
+
+
 class AllowancePlan(Strict):
     """A savings plan, or provisioned units: what is signed of it, and what it covers."""
 
@@ -470,6 +498,22 @@ class AllowancePlan(Strict):
     """still owed after the quarter, besides"""
     source: str
     date: str | None = None
+
+
+class TeamCost(Strict):
+    """What a team is shown of the whole bill, in whole cents; rows add up to it."""
+
+    kind: Literal["team", "no team", "shared", "not used"]
+    """shared: engineers and fixed costs of vendors; not used: what nobody runs anything on"""
+    team: str | None
+    workloads: tuple[str, ...]
+    instances_usd_per_month: float
+    apis_usd_per_month: float
+    caching_usd_per_month: float
+    held_usd_per_month: float
+    """its share of what is paid in any case"""
+    other_usd_per_month: float
+    usd_per_month: float
 
 
 class LongTerm(Strict):
@@ -587,8 +631,12 @@ class Plan(Result, Strict):
     commitments: tuple[Commitment, ...]
     allowances: tuple[AllowancePlan, ...] | None = None
     """what is signed or held of them; None: nothing. What they cost is part of the cost of what they cover"""
+    bought: tuple[BoughtPlan, ...] | None = None
+    """servers of one's own; None: the menu has none"""
     power: PowerPlan | None = None
     """None: nothing is hosted, or the case knows nothing of power"""
+    showback: tuple[TeamCost, ...] | None = None
+    """None: no workload has a team"""
     long_terms: tuple[LongTerm, ...] | None = None
     """what terms would save that outlast the plan; None: the menu has none, or they could be bought"""
     binding: tuple[Binding, ...]
@@ -659,10 +707,16 @@ class Plan(Result, Strict):
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""
         data = self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
-        for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
+        for part, key in (
+            ("costs", "vendors_usd_per_month"),
+            ("costs", "bought_usd_per_month"),
+            ("costs", "energy_usd_per_month"),
+            ("baseline", "by_workload"),
+        ):
             if data[part][key] is None:
                 del data[part][key]
-        for key in ("power", "allowances", "long_terms", "assumed_limits", "simpler", "sampled", "operation"):
+        absent = ("power", "allowances", "bought", "showback", "long_terms", "assumed_limits", "simpler", "sampled")
+        for key in (*absent, "operation"):
             if data[key] is None:
                 del data[key]
         return data

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from planner.case.allowances import MONTHS, allowance_of
 from planner.case.case import Case
-from planner.catalog.entries import TERM_MONTHS, is_of_unknown_day
+from planner.catalog.entries import is_of_unknown_day
+from planner.catalog.terms import is_bought, term_months
 from planner.plan.plan import AllowancePlan, Commitment, FleetLine, Plan
 from problems.constants import HOURS_PER_MONTH
 
@@ -28,7 +29,8 @@ def to_be_signed(plan: Plan) -> Iterator[Signature]:
     lines = {(line.offer, line.purchase): line for line in plan.fleet}
     for c in plan.commitments:
         line = lines[c.offer, c.term]
-        whole = c.instances * line.usd_per_h * HOURS_PER_MONTH * TERM_MONTHS[c.term]
+        spread = c.instances * line.usd_per_h * HOURS_PER_MONTH * term_months(c.term)
+        whole = c.upfront_usd if is_bought(c.term) else spread
         yield Signature(c, line, whole, price_doubt(plan.case, c.offer, c.term))
 
 

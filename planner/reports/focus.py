@@ -21,7 +21,8 @@ from planner.case.case import Allowance, Holding
 from planner.case.menu import held_by_term
 from planner.case.prices import HELD, usd_per_h
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import TERM_MONTHS, Offer
+from planner.catalog.entries import Offer
+from planner.catalog.terms import is_bought, is_term, term_months
 from planner.plan.account import PlanAccount, Served, account_of
 from planner.plan.plan import FleetLine, Plan
 from planner.reports.csv import rows_csv
@@ -85,9 +86,11 @@ def _later(day: date, months: int) -> date:
 def _charges(view: PlanAccount, month: int, first: bool) -> Iterator[Cells]:
     plan = view.plan
     for line in plan.fleet:
+        if is_bought(line.purchase):
+            continue
         if line.purchase != HELD:
             yield from _used(view, line, month)
-        if line.purchase in TERM_MONTHS:
+        if is_term(line.purchase):
             yield from _bought(plan, line, first)
     in_use = {line.offer for line in plan.fleet}
     for holding in held_by_term(plan.case):
@@ -100,6 +103,8 @@ def _charges(view: PlanAccount, month: int, first: bool) -> Iterator[Cells]:
         ("Caches", "caches of prompts and answers", plan.costs.caching_usd_per_month),
         ("Engineers", "engineers who run the fleet", plan.costs.engineers_usd_per_month),
         ("Vendors", "fixed costs of providers, regions and APIs", plan.costs.vendors_usd_per_month),
+        ("Servers", "servers that are bought, spread over their life", plan.costs.bought_usd_per_month),
+        ("Energy", "energy of GPUs in servers that are bought", plan.costs.energy_usd_per_month),
         ("Commitments", "held for a part of the quarter", plan.case.held_besides_usd_per_month),
     )
     for name, words, amount in besides:
@@ -122,7 +127,7 @@ def _used(view: PlanAccount, line: FleetLine, month: int) -> Iterator[Cells]:
     hours = sum(s.hours_per_month * n for s, n in slots) + line.starting_usd_per_month / line.usd_per_h
     if line.purchase == "on-demand":
         hours -= sum(_in_month(view, part, month) for _, part in _covered(view, line.offer))
-    reserved = line.purchase in TERM_MONTHS
+    reserved = is_term(line.purchase)
     if hours <= 10**-DIGITS * len(slots):
         return
     cells = _instances(plan, line.offer, line.purchase, hours, line.usd_per_h, reserved)
@@ -262,7 +267,7 @@ def _bought(plan: Plan, line: FleetLine, first: bool) -> Iterator[Cells]:
     """What is paid in the first month for the hours of the term, and what is paid in each month for its own."""
     offer, instances = plan.case.offers[line.offer], max(line.instances_by_slot)
     upfront = sum(c.upfront_usd for c in plan.commitments if (c.offer, c.term) == (line.offer, line.purchase))
-    term = TERM_MONTHS[line.purchase]
+    term = term_months(line.purchase)
     payments = (
         ("One-Time", upfront if first else 0.0, term),
         ("Recurring", line.cost_usd_per_month - upfront / term, 1),

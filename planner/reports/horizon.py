@@ -137,6 +137,7 @@ def _money(horizon: HorizonPlan) -> Iterator[Part]:
     yield Figures((lambda: pictures.fan(horizon),))
     yield TablePart(tables.scenarios(horizon))
     yield TablePart(tables.by_quarter(horizon), folded=True)
+    yield TablePart(tables.baseline(horizon), key="baseline")
 
 
 def _commitments(horizon: HorizonPlan) -> Iterator[Part]:

@@ -7,11 +7,12 @@ from datetime import timedelta
 
 from planner.case.quarters import block_name, budget_periods
 from planner.case.terms import counted_months
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
     days_of,
+    expected_baseline_usd,
     months_name,
     owed_beyond_usd,
     parts_of_quarters,
@@ -21,7 +22,14 @@ from planner.plan.horizon.horizon_view import (
 )
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
-from planner.reports.phrases import ALARM_FRAC, BUDGET_PERIODS, assumed_traffic, paid_of_caps
+from planner.reports.phrases import (
+    ALARM_FRAC,
+    BUDGET_PERIODS,
+    assumed_traffic,
+    baseline_name,
+    no_api_is_allowed,
+    paid_of_caps,
+)
 
 NOTHING_USD = 0.5
 A_DAY = timedelta(days=1)
@@ -45,7 +53,7 @@ def sign_now(horizon: HorizonPlan) -> str:
     """The answer in one line."""
     signed = horizon.signed_now
     if not signed:
-        terms = [term for term in horizon.case.purchase if term in TERM_MONTHS]
+        terms = [term for term in horizon.case.purchase if is_term(term)]
         if all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
         return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
@@ -73,8 +81,23 @@ def costs(horizon: HorizonPlan) -> Iterator[str]:
             yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
     if horizon.held_usd:
         yield f"{usd(horizon.held_usd)} of this is for what was held before and is paid in any case"
+    if api := against_api(horizon):
+        yield api
     if budget := within_budget(horizon):
         yield budget
+
+
+def against_api(horizon: HorizonPlan) -> str:
+    """What the same requests would cost at the API baseline, on average and in the scenario that costs most."""
+    there = expected_baseline_usd(horizon)
+    if not there:
+        return ""
+    names = {q.plan.case.baseline for q in horizon.quarters}
+    name = baseline_name(horizon.quarters[0].plan) if len(names) == 1 else "the API baselines"
+    usd_less = there - horizon.expected_cost_usd
+    less = f"{percent(abs(usd_less) / there)} {'less' if usd_less >= 0 else 'more'}"
+    barred = ", which no workload may use" if no_api_is_allowed(horizon.quarters[0].plan) else ""
+    return f"the same requests at {name}{barred}: {usd(there)} expected; this plan costs {less} ({usd(abs(usd_less))})"
 
 
 def within_budget(horizon: HorizonPlan) -> str:

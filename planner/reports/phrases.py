@@ -13,7 +13,8 @@ from planner.case.length_buckets import too_long_share
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
-from planner.catalog.entries import TERM_MONTHS, day_of, is_of_unknown_day
+from planner.catalog.entries import day_of, is_of_unknown_day
+from planner.catalog.terms import is_bought, term_months
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
 from planner.judgement.sellers import SoldForLess, sold_for_less
@@ -651,7 +652,8 @@ def _baselines_too_large(plan: Plan) -> Iterator[str]:
 def longer_terms(plan: Plan) -> Iterator[str]:
     """Longer terms that the menu names, and that are not to be had for what is to be signed."""
     for signed in plan.commitments:
-        longer = [t for t in plan.case.purchase if TERM_MONTHS.get(t, 0) > TERM_MONTHS[signed.term]]
+        listed = [term for term in plan.case.purchase if not is_bought(term)]
+        longer = [term for term in listed if term_months(term) > term_months(signed.term)]
         sold = plan.case.offers[signed.offer].prices.by_way()
         missing = [term for term in longer if term not in sold]
         if missing and len(missing) == len(longer):

@@ -22,6 +22,7 @@ from planner.reports.studies import study_parts
 from planner.reports.table import BLANK, HTML, MARKDOWN, PEOPLE, PLAIN, RICH, TEXT, Column, Row, Table, two_columns
 from planner.reports.tables import plan as tables
 from planner.reports.tables.answers import with_other_demand
+from planner.reports.tables.bought import bought
 from planner.reports.tables.operation import scale_order
 from planner.reports.tables.pools import pool_name, pools
 from planner.reports.tables.prices import prices
@@ -142,11 +143,14 @@ def _fleet(plan: Plan) -> Iterator[Part]:
     lines = [f"limits reached: {reached}"] if reached else []
     lines += [line] if (line := phrases.power(plan)) else []
     yield Group((fleet, Lines(tuple(lines), formats=TEXT)))
+    yield TablePart(tables.showback(plan), formats=TEXT)
     if plan.power is not None:
         yield TablePart(tables.power(plan), folded=True, formats=RICH)
     yield TablePart(tables.commitments(plan), formats=HTML)
     if plan.allowances:
         yield TablePart(tables.allowances(plan))
+    if plan.bought:
+        yield TablePart(bought(plan))
 
 
 def _money(plan: Plan) -> Iterator[Part]:
@@ -159,6 +163,7 @@ def _money(plan: Plan) -> Iterator[Part]:
     yield Figures(tuple(lambda draw=draw: draw(plan) for draw in pictures))  # type: ignore[misc]
     for table in study_tables(plan):
         yield TablePart(table, folded=True, formats=MARKDOWN)
+    yield TablePart(tables.showback(plan))
     bills = plan.studies.providers if plan.studies else ()
     whole = providers(plan, [b for b in bills if b.role != "same model"], "Everything bought from one API")
     some = providers(plan, [b for b in bills if b.role == "same model"], "Some workloads at sellers of their model")
@@ -324,6 +329,7 @@ def _build_or_buy(plan: Plan) -> Table:
     latency = "planned for: TTFT and TPOT of each workload are kept at its percentile"
     falls = "reserved instances are still paid" if plan.commitments else "instances are given back"
     falls = "what is signed is still paid" if plan.allowances else falls
+    falls = "servers stay, at the value in the books" if plan.bought else falls
     rows = (
         ("a month", usd(plan.total_usd_per_month), usd(plan.baseline.cost_usd_per_month)),
         ("latency", latency, "whatever the provider gives"),

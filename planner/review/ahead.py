@@ -89,7 +89,7 @@ def horizon_case(inputs: ReviewInputs, case: Case, clean: Cleaned) -> Case:
             if (last := last_day_beyond(starts, log)) is not None:
                 message = f"goes on until {last}, after the next quarter begins, {starts}"
                 raise InputError([inputs.document.diagnostic(("usage",), message, "Leave out what is later")])
-            fan = fan_of(starts, months, log)
+            fan = fan_of(starts, months, log, spec.scenarios_ahead.least_spread)
             known += fan is not None
         for each, times in zip(factors, fan or (own,) * len(NAMES), strict=True):
             each[w.name] = tuple(float(f"{x:.12g}") for x in times)

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.case.case import OWNED, Holding
 from planner.case.prices import usd_per_h
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.plan.attribution import attribution
 from planner.plan.plan import Plan
 from planner.review.records import Bridge
@@ -51,9 +51,7 @@ def _signed_usd(before: Plan, after: Plan) -> Iterator[float]:
         signed_usd[h.offer, h.purchase] = signed_usd.get((h.offer, h.purchase), 0.0) + h.instances * h.usd_per_h
     mean = {key: signed_usd[key] / n for key, n in still.items()}
     held = [(h.offer, h.purchase, h.instances, h.usd_per_h) for h in _commitments(before)]
-    bought = [
-        (f.offer, f.purchase, max(f.instances_by_slot), f.usd_per_h) for f in before.fleet if f.purchase in TERM_MONTHS
-    ]
+    bought = [(f.offer, f.purchase, max(f.instances_by_slot), f.usd_per_h) for f in before.fleet if is_term(f.purchase)]
     for k, (offer, purchase, n, then) in enumerate((*held, *bought)):
         key = offer, purchase
         kept = min(n, still[key])

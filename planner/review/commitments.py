@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from planner.case.case import OWNED, SAVINGS_PLAN, Holding
 from planner.case.terms import counted_months
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term, term_months
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_view import running_by_slot
 from planner.plan.plan import Plan
@@ -105,7 +105,7 @@ class _Book:
 
     def __post_init__(self) -> None:
         for f in sorted(self.plan.fleet, key=lambda f: -f.usd_per_h):
-            if f.purchase in TERM_MONTHS:
+            if is_term(f.purchase):
                 self.new[f.offer, f.purchase] = max(f.instances_by_slot)
             elif f.purchase in ("on-demand", "spot"):
                 self.rented.setdefault(f.offer, []).append((f.usd_per_h, list(f.instances_by_slot)))
@@ -129,7 +129,7 @@ class _Book:
                 self.new[h.offer, term] -= n
                 left -= n
                 each = _new_usd_per_h(self.plan, h.offer, term)
-                owed = TERM_MONTHS[term] * each * HOURS_PER_MONTH
+                owed = term_months(term) * each * HOURS_PER_MONTH
                 renewed = h.model_copy(update={"instances": n, "usd_per_h": each})
                 overlap = held.usd_per_month(renewed)
                 self.overlap_usd_per_month += overlap
@@ -180,7 +180,7 @@ class _Book:
             if not n:
                 continue
             each = _new_usd_per_h(self.plan, offer, term)
-            owed = f"${TERM_MONTHS[term] * each * HOURS_PER_MONTH:,.0f} each over the term"
+            owed = f"${term_months(term) * each * HOURS_PER_MONTH:,.0f} each over the term"
             before = [h for h in gone if (h.offer, h.purchase) == (offer, term)]
             renewed = min(n, sum(h.instances for h in before))
             if renewed:

@@ -21,7 +21,7 @@ from planner.case.owned import as_many_as_there_are, with_owned_offers
 from planner.case.prices import usd_per_h
 from planner.case.quarters import covers, usd_in_quarter
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import TERM_MONTHS, is_term
 from planner.io.errors import Diagnostic, InputError, did_you_mean
 from planner.io.strict_yaml import Document
 from planner.io.units import PositiveWhole, UsdPerHour
@@ -47,7 +47,7 @@ class CommittedSpec(Strict):
 
     @model_validator(mode="after")
     def _is_a_commitment(self) -> CommittedSpec:
-        if self.purchase not in TERM_MONTHS:
+        if not is_term(self.purchase):
             raise FieldProblem(("purchase",), "is not a commitment", f"Write one of {', '.join(TERM_MONTHS)}")
         return self
 
@@ -94,9 +94,7 @@ def held_next(
     """What is held around the quarter that begins on a day; raises InputError where that cannot be."""
     first, end = quarter_days(starts, 0)
     if committed is None and not have:
-        held = HeldNext(
-            _of_last_plan(last, starts), first, end, assumed=any(f.purchase in TERM_MONTHS for f in last.fleet)
-        )
+        held = HeldNext(_of_last_plan(last, starts), first, end, assumed=any(is_term(f.purchase) for f in last.fleet))
     else:
         given = committed or ()
         diagnostics = [*_mistakes(document, given, have, last.case, case)]
@@ -136,7 +134,7 @@ def _of_last_plan(last: Plan, starts: date) -> tuple[Holding, ...]:
             last_day=last_day_of_term(began, f.purchase),
         )
         for f in last.fleet
-        if f.purchase in TERM_MONTHS
+        if is_term(f.purchase)
     )
     return (*(last.case.held or ()), *reserved)
 

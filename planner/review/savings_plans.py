@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.case.case import SAVINGS_PLAN, Case, Holding
 from planner.case.demand.future.holdings import beyond_quotas
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.review.bills.bill import Bill
 from planner.review.bills.cells import ZERO
 from planner.review.bills.ledger import Commitment
@@ -42,7 +42,7 @@ def with_savings_plans(held: HeldNext, bill: Bill | None, case: Case) -> HeldNex
     by_plans, by_others = _covered(bill, by_spend=True), _covered(bill, by_spend=False)
     listed = Counter[str]()
     for h in others:
-        if h.purchase in TERM_MONTHS and (h.last_day is None or h.last_day >= bill.first.date()):
+        if is_term(h.purchase) and (h.last_day is None or h.last_day >= bill.first.date()):
             listed[h.offer] += h.instances
     covers = []
     for offer in sorted(by_plans.keys() & case.offers.keys()):

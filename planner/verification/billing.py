@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.case.prices import HELD, price_of
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.plan.account import PlanAccount
 from planner.plan.plan import DeploymentPlan
 from planner.verification.arrivals import HOURS
 from planner.verification.operation import Setting
-
-COMMITTED = (*TERM_MONTHS, HELD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +59,12 @@ def prices_of(view: PlanAccount, deployed: DeploymentPlan, setting: Setting, wee
     for line in plan.fleet:
         if line.offer == offer:
             counts = share * np.array(line.instances_by_slot)
-            if line.purchase in COMMITTED:
+            if is_term(line.purchase) or line.purchase == HELD:
                 committed += counts
             else:
                 hourly, paid = hourly + counts, paid + counts * line.usd_per_h
-    prices = (price_of(view.case, offer, way) for way in ("on-demand", "spot", *TERM_MONTHS))
+    sold = view.case.offers[offer].prices.reserved()
+    prices = (price_of(view.case, offer, way) for way in ("on-demand", "spot", *sold))
     more = next((price.usd_per_h for price in prices if price is not None), 0.0)
     mixed = np.divide(paid, hourly, out=np.full(len(paid), more), where=hourly > 0)
     of_slot = np.array([s.hours_per_month for s in view.slots]) / np.bincount(week, minlength=len(view.slots)).clip(1)

@@ -111,7 +111,8 @@ def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weight
         too_many = offer.max_instances is not None and offer.on_hand + signed > offer.max_instances
         by_hour = offer.on_demand_usd_per_h if alone else None
         saves = inf if by_hour is None else by_hour * float(fleet.weight.sum())
-        counts.append(Count(of, signed, saves, not alone or too_many))
+        draws = fleet.power is not None  # also where nothing runs on it, so that fewer may make room
+        counts.append(Count(of, signed, saves, not alone or too_many or draws))
     return tuple(counts)
 
 

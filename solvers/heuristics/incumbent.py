@@ -196,7 +196,7 @@ def cost_by_month(
     fixed += fleet.vendors.usd(fleet.vendors_used(paths))
     fixed += fleet.cover.usd_per_h(signed or {}) * HOURS_PER_MONTH
     for path in paths:
-        np.add.at(by_slot, path.slot, path.usd_per_h)
+        np.add.at(by_slot, path.slot, path.usd_per_h + fleet.energy_usd_per_h(path))
     for g, bought in purchases.items():
         offer = fleet.offers[g]
         by_slot += bought.on_demand * (offer.on_demand_usd_per_h or 0.0)

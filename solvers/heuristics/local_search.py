@@ -334,7 +334,8 @@ class _Plan:
             self.firm[g][path.slot] += sign * path.firm_gpus_on(g)
 
     def _other(self, path: Recipe) -> float:
-        return float(self.fleet.weight[path.slot] @ (path.usd_per_h + path.penalty_usd_per_h))
+        hourly = path.usd_per_h + self.fleet.energy_usd_per_h(path) + path.penalty_usd_per_h
+        return float(self.fleet.weight[path.slot] @ hourly)
 
     def _cost(self, g: str, bought: Purchase) -> float:
         offer = self.fleet.offers[g]

@@ -16,7 +16,7 @@ from problems.beyond_commitments import ALWAYS
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Column, Model, Row, build_model
-from problems.pricing import Priced, Prices
+from problems.pricing import Priced, Prices, energy_usd
 from solvers.backends.solve import dual_bound, solve_lp
 
 Duals = dict[tuple[Any, ...], float]
@@ -42,7 +42,9 @@ def list_prices(fleet: FleetProblem) -> Prices:
             cheapest = min([*held, *spot])
             gpu[g] = fleet.weight * cheapest / offer.box
             firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
-    return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
+    factor = np.ones(len(fleet.slot_hours))
+    team = dict.fromkeys(fleet.workloads, 0.0)
+    return Prices(gpu, firm, factor, team, power_usd=energy_usd(fleet, factor))
 
 
 def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Duals:

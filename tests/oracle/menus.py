@@ -112,7 +112,7 @@ def served_ways(case: Case, pool: Pool, allowed: WayFilter = lambda choice, slot
             ways = [way for way in ways if allowed(choice, t, way)]
             if not ways:
                 break
-            menus.append(_menu(pool, members, number, ways, t).without_worse())
+            menus.append(_menu(case, pool, members, ways, t).without_worse())
         if len(menus) == pool.slots:
             used = frozenset(number[d.offer] for d in members)
             either = ()
@@ -156,7 +156,8 @@ class Way:
     room: float | None = None
 
 
-def _menu(pool: Pool, members: tuple[Deployment, ...], number: dict[str, int], ways: list[Way], t: int) -> Menu:
+def _menu(case: Case, pool: Pool, members: tuple[Deployment, ...], ways: list[Way], t: int) -> Menu:
+    number = {g: k for k, g in enumerate(case.offers)}
     gpus, firm = (np.zeros((len(ways), len(number), len(SIZES)), dtype=int) for _ in range(2))
     for k, way in enumerate(ways):
         for d, n, safe in zip(members, way.replicas, way.firm, strict=True):
@@ -166,7 +167,8 @@ def _menu(pool: Pool, members: tuple[Deployment, ...], number: dict[str, int], w
     fixed = float(np.broadcast_to(pool.fixed_usd_per_h, (pool.slots,))[t])
     room = np.array([[way.room] for way in ways if way.room is not None]).reshape(len(ways), -1)
     money, penalty = (np.array([getattr(way, what) for way in ways]) for what in ("money", "penalty"))
-    return Menu(gpus, firm, money + fixed, penalty, room)
+    energy = gpus.sum(axis=2) @ np.array([offer.usd_per_gpu_h for offer in case.offers.values()])
+    return Menu(gpus, firm, money + fixed + energy, penalty, room)
 
 
 def _outlets(pool: Pool, api: Api | None) -> list[tuple[list[float], str]]:

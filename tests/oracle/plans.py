@@ -57,6 +57,7 @@ def check_plan(case: Case, plan: Incumbent) -> None:
             usd_per_h = usd_per_h + (n + offer.start_h * started) * (price or 0.0)
         fixed += 730 * sum(n * offer.reserved_usd_per_h[term] for term, n in bought.reserved.items())
     for g, offer in case.offers.items():
+        usd_per_h = usd_per_h + offer.usd_per_gpu_h * gpus[g].sum(axis=1)
         if g not in plan.purchases:
             assert (boxes_for(gpus[g], offer.box, offer.fewest) <= offer.on_hand).all()
             by_type[offer.gpu] = by_type.get(offer.gpu, np.zeros(slots, dtype=int)) + offer.box * offer.on_hand

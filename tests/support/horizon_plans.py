@@ -22,6 +22,7 @@ from planner.plan.horizon.horizon_plan import (
     ScenarioResult,
     SignedCommitment,
 )
+from planner.plan.horizon.horizon_view import baseline_by_quarter
 from planner.plan.plan import Plan
 from tests.support.shared_plans import plan_of
 
@@ -161,6 +162,7 @@ def assembled(case: Case, signed: tuple[SignedCommitment, ...], quarters: tuple[
                 name=name, probability_frac=p, by_quarter_usd=tuple(by_quarter), cost_usd=cost, penalty_usd=0.0,
                 counted_usd=sum(by_quarter), if_known_usd=IF_KNOWN[name] * sum(by_quarter),
                 if_known_bound_usd=0.9 * sum(by_quarter), regret_usd=(1 - IF_KNOWN[name]) * sum(by_quarter),
+                baseline_by_quarter_usd=baseline_by_quarter(case, name, quarters),
             )
         )  # fmt: skip
     expected = sum(r.probability_frac * r.cost_usd for r in results)

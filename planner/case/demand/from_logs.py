@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.case.demand.from_sessions import session_lines
+from planner.case.demand.future_schema import LEAST_SPREAD_FRAC
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, DEFAULT_INPUT, DEFAULT_VARIATION
 from planner.case.demand.usage import side_text, spread_of
 from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
@@ -185,7 +187,36 @@ def demand_text(measured: Measured, name: str) -> str:
         lines.append(f"decide: [{', '.join(guessed)}]   # guessed above: check them, then remove this line")
     if measured.dated:
         lines.append(f"time_zone: {measured.options.zone}   # of the hours above")
+    lines += _a_year_ahead(measured.workloads, names)
     return "\n".join(lines) + "\n"
+
+
+def _a_year_ahead(workloads: Sequence[Workload], names: Sequence[str]) -> list[str]:
+    """Scenarios to plan a year by, as comments: no log is as sure of a year as it is of next week."""
+    if any(w.growth.per_month is None for w in workloads):
+        return []  # the log is too short to say anything of a year
+    spread = 1 + LEAST_SPREAD_FRAC
+    lines = [
+        "",
+        comment(
+            f"A year ahead, nothing is surer than {1 / spread - 1:.0%} to {spread - 1:+.0%} (P10 to P90): assumed, "
+            f"{DECIDE}. To sign for a year, take these lines in:"
+        ),
+        "# starts: 2027-01-01",
+        "# horizon: 4 quarters",
+        "# scenarios:",
+    ]
+    for label, probability, times in (("P10", "30%", 1 / spread), ("P50", "40%", 1.0), ("P90", "30%", spread)):
+        lines.append(f"#   - name: {label}")
+        lines.append(f"#     probability: {probability}")
+        if times != 1.0:
+            lines.append("#     changes:")
+            for w, name in zip(workloads, names, strict=True):
+                growth = (1 + (w.growth.per_month or 0.0)) * times ** (1 / 12) - 1
+                quote = '"' if "'" in name else "'"
+                path = json.dumps(f"workloads.{quote}{name}{quote}.forecast.growth_per_month", ensure_ascii=False)
+                lines.append(f"#       {path}: {100 * growth:+.2f}%")
+    return lines
 
 
 def check_name(name: str) -> None:

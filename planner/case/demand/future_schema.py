@@ -18,6 +18,8 @@ from planner.io.validation import FieldProblem, Strict
 
 MOST_QUARTERS, MOST_SCENARIOS, MOST_STEP = 12, 12, 1000.0
 FIRST_YEAR, LAST_YEAR = 2000, 2099
+LEAST_SPREAD_FRAC = 0.2
+"""of a year ahead: an assumption, as no trial on a quarter of log can show what changes in a year"""
 _QUARTERS = re.compile(r"([0-9]{1,3})(?: ?quarters?)?")
 
 
@@ -137,6 +139,8 @@ class ForecastScenarios(Strict):
     of: Literal["forecast"] = Field(alias="from", examples=["forecast"])
     weights: WeightsSpec = Field(default=WeightsSpec(), examples=[{"p10": "30%", "p50": "40%", "p90": "30%"}])
     """Probabilities: {p10: 30%, p50: 40%, p90: 30%} by default, Swanson's rule."""
+    least_spread: Fraction = Field(default=LEAST_SPREAD_FRAC, examples=["20%"])
+    """How far P10 and P90 lie from P50 a year ahead at least, less before by the root of time; 0%: as the log says."""
 
     @model_validator(mode="before")
     @classmethod

@@ -15,8 +15,10 @@ from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_api_limits import with_api_limits
+from planner.case.demand.load_own import own_offers, terms_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_power import of_known_power, power_of
+from planner.case.demand.load_service_tiers import complain_of_tiers
 from planner.case.demand.load_speculation import drafters
 from planner.case.demand.load_workloads import Surroundings, WorkloadReader
 from planner.case.demand.notes import Notes
@@ -125,6 +127,8 @@ class _Loader:
         offers = self._offers(spec, catalog, gpus)
         offers = of_known_power(spec, catalog.gpus, offers, self.notes)
         self._upfront_prices(purchase, offers)
+        own = own_offers(spec, catalog, self.notes)
+        offers |= own
         apis = self._apis(spec, catalog)
         baseline = spec.baseline
         around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
@@ -135,6 +139,7 @@ class _Loader:
         named = tuple(name for name in spec.menu.apis or () if name != SAME_MODEL)
         same_model = self._sellers(spec, workloads, catalog, apis)
         menu_apis = (*named, *same_model) if spec.menu.apis is not None else (baseline,)
+        complain_of_tiers(spec, workloads, menu_apis, apis, self.notes)
         limits = limits_of(spec, catalog, workloads, offers, apis, self.notes)
         limits = with_api_limits(limits, spec, workloads, menu_apis, apis, self.notes)
         limits = self._with_boxes(limits, spec, workloads, offers, catalog, quantizations)
@@ -167,7 +172,7 @@ class _Loader:
         case = Case(
             name=spec.name or self.default_name,
             workloads=workloads,
-            purchase=purchase,
+            purchase=(*purchase, *terms_of(own)),
             gpus=on_menu,
             offers=offers,
             models={c.model: catalog.models[c.model] for w in workloads for c in w.models},

@@ -26,8 +26,9 @@ def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Off
     for offer in offers.values():
         named.setdefault(offer.region, set()).add(place_of(offer))
         named.setdefault(place_of(offer), set()).add(place_of(offer))
+    own_sites = own_sites_of(spec)
     for name in spec.sites:
-        if name not in named:
+        if name not in named and name not in own_sites and own_sites <= set(spec.sites):
             remedy = did_you_mean(name, named) or f"The menu has {', '.join(sorted(named))}"
             notes.complain(("sites", name), f"no instance on the menu is in {shown(name, 60)}", remedy)
     for name in sorted(
@@ -44,6 +45,13 @@ def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Off
     return CasePower(gpus=known_gpu_power(gpus), sites=dict(sorted(sites.items())), elsewhere=elsewhere)
 
 
+def own_sites_of(spec: DemandFile) -> set[str]:
+    """Sites of servers that may be bought; where these are left out by name, all that have a price of energy."""
+    if spec.menu.own == ():
+        return {name for name, site in spec.sites.items() if site.usd_per_kwh is not None}
+    return {own.site for own in spec.menu.own or ()}
+
+
 def of_known_power(
     spec: DemandFile, gpus: Mapping[str, Gpu], offers: dict[str, Offer], notes: Notes
 ) -> dict[str, Offer]:
@@ -52,9 +60,6 @@ def of_known_power(
     if not limits:
         return offers
     where = ("policy", limits[0])
-    if (spec.horizon or 1) > 1 or spec.listed_scenarios:
-        message = "holds in a plan of one quarter only"
-        notes.complain(where, message, "Remove 'horizon' and 'scenarios', or plan each quarter by itself")
     unknown = sorted({o.gpu for o in offers.values() if o.gpu in gpus and tdp_w_of(o.gpu, gpus[o.gpu]) is None})
     if not unknown:
         return offers

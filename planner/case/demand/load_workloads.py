@@ -105,6 +105,7 @@ def levers_of(
         "shed_usd_per_request": _penalty(w.shed, k, w.name, buckets, around, notes) if w.shed else None,
         "api_allowed": _api_allowed(w, notes),
         "smaller_apis_forbidden": True if w.api == "no-smaller" else None,
+        "api_tier": w.api_tier,
         "baseline": w.baseline,
     }
 
@@ -250,6 +251,7 @@ class WorkloadReader:
         mean_rps = (5 * sum(hours.weekday_rps) + 2 * sum(hours.weekend_rps)) / HOURS_PER_WEEK
         return Workload(
             name=w.name,
+            team=w.team,
             models=tuple(models),
             weekday_rps=hours.weekday_rps,
             weekend_rps=hours.weekend_rps,

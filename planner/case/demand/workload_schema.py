@@ -402,6 +402,8 @@ class WorkloadSpec(Strict):
     people type) comes in far larger bursts than the others. By default a guess from lengths and deadline."""
     tokens: Tokens = Tokens()
     slo: Slo = Slo()
+    team: str | None = Field(default=None, min_length=1, max_length=80, pattern=r"^\S(.*\S)?$", examples=["search"])
+    """Who pays for it: plans show what each team costs."""
     quality: Quality | None = None
     caching: Caching = Caching()
     sessions: SessionsSpec | None = None
@@ -424,6 +426,9 @@ class WorkloadSpec(Strict):
     api: Literal["allowed", "no-smaller", "forbidden"] = "allowed"
     """Whether its requests may go to an API provider, or to one that sells no smaller model than the first of `models`
     (or one of the others). Where it has `regions` or `providers`, not unless you say so."""
+    api_tier: Literal["priority"] | None = None
+    """The service tier at which an API must answer it, for users who wait. By default any that promises enough; flex,
+    which promises no time, is used for work with a deadline only."""
     baseline: str | None = Field(default=None, examples=["openai/gpt-4o"])
     """The API model to compare this workload with, as provider/model. By default the baseline of the file."""
     from_day: date | None = Field(default=None, alias="from", examples=["2027-04-01"])

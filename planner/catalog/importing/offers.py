@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 
 from planner.catalog.entries import (
-    TERM_MONTHS,
     UNKNOWN_DATE,
     HourlyPrice,
     Offer,
@@ -22,6 +21,7 @@ from planner.catalog.entries import (
 )
 from planner.catalog.importing.instances import NotKnown, gpus_of
 from planner.catalog.importing.quotes import NO_NAME, UNKNOWN_PRICE, Gathering, Quote, Way
+from planner.catalog.terms import term_months
 from problems.constants import HOURS_PER_MONTH
 
 SAME_FRAC = 2e-4
@@ -165,7 +165,7 @@ def prices_of(quotes: Quotes, shipped: Offer | None, key: str, gathering: Gather
 def _spread(price: HourlyPrice | UpfrontPrice, way: str) -> float:
     if isinstance(price, HourlyPrice):
         return price.usd_per_h
-    return price.spread_over(TERM_MONTHS[way.replace("_", "-")]).usd_per_h
+    return price.spread_over(term_months(way.replace("_", "-"))).usd_per_h
 
 
 def _hourly(quotes: list[Quote]) -> HourlyPrice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.case.prices import HELD
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.names import label_value, plain, unique
 from planner.export.record import Export, Step, undone_by_applying
@@ -107,7 +107,7 @@ def _bought(fleet: HostedFleet) -> dict[tuple[str, str], int]:
 
 
 def _way(line: FleetLine) -> str:
-    return RESERVED if line.purchase in (*TERM_MONTHS, HELD) else line.purchase
+    return RESERVED if is_term(line.purchase) or line.purchase == HELD else line.purchase
 
 
 def _capacity_types(provider: str, way: str) -> list[str]:

@@ -9,6 +9,7 @@ from planner.plan.account.limits import limits_reached
 from planner.plan.account.money import SAME_USD, per_1m
 from planner.plan.account.power import power_of
 from planner.plan.account.replicas import deployment_record
+from planner.plan.account.showback import showback_of
 from planner.plan.decisions import PoolDecision
 from planner.plan.plan import (
     CostRange,
@@ -39,6 +40,7 @@ def plan_of(
     """
     case, money = account.case, account.money
     objective = money.objective_usd
+    workloads = tuple(_workload(account, s) for s in account.served)
     return Plan(
         name=case.name,
         status=status,
@@ -53,10 +55,12 @@ def plan_of(
         baseline=money.baseline,
         fleet=tuple(money.line(bought) for bought in account.decided.purchases),
         pools=tuple(_pool(account, pool) for pool in account.decided.pools),
-        workloads=tuple(_workload(account, s) for s in account.served),
+        workloads=workloads,
         commitments=money.commitments,
         allowances=money.cover.records,
+        bought=money.bought,
         power=power_of(account),
+        showback=showback_of(account, workloads),
         long_terms=money.long_terms if long_terms else None,
         binding=limits_reached(account),
         spot_at_p95_usd_per_month=money.cost_usd + money.spot_rise_usd,

@@ -116,9 +116,10 @@ class Flows:
 
     def answered_per_month(self, s: Served) -> np.ndarray:
         """Requests of each length that are not shed, whoever answers them [bucket]."""
-        return self._once(("answered", s.w.name), lambda: 3600 * self.hours @ self._not_shed(s))
+        return self._once(("answered", s.w.name), lambda: 3600 * self.hours @ self.not_shed(s))
 
-    def _not_shed(self, s: Served) -> ByLength:
+    def not_shed(self, s: Served) -> ByLength:
+        """Requests a second that somebody answers [slot, bucket]."""
         return minus(self.by_length(s.w), self.flow(s.w, s.decided.shed_flows))
 
     def tokens_per_month(self, s: Served) -> float:

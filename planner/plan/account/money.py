@@ -12,13 +12,14 @@ from planner.case.apis import baseline_of, baseline_usd_per_month, cache_usd_per
 from planner.case.prices import HELD, InstancePrice, price_of
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import hours_in_a_month
-from planner.case.terms import beyond_months, months_to_pay, not_for_sale
+from planner.case.terms import beyond_months, bought_terms, months_to_pay, not_for_sale
 from planner.case.vendors import Vendor, vendor_usd, vendors_bought_of, vendors_of_offer
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import TERM_MONTHS, is_bought, is_term
 from planner.plan.account.covered import Covered, Usage
 from planner.plan.account.flows import Flows, Served
+from planner.plan.account.power import gpus_in_use
 from planner.plan.decisions import Purchase
-from planner.plan.plan import Baseline, BaselineBill, Commitment, Costs, FleetLine, LongTerm
+from planner.plan.plan import Baseline, BaselineBill, BoughtPlan, Commitment, Costs, FleetLine, LongTerm
 from problems.constants import HOURS_PER_MONTH
 
 ON_DEMAND = "on-demand"
@@ -41,7 +42,7 @@ class Money:
 
     def starts(self, purchase: str, instances: np.ndarray) -> np.ndarray:
         """Instances started in an hour of each slot; what is committed to is always there [slot]."""
-        if purchase in (*TERM_MONTHS, HELD):
+        if is_term(purchase) or purchase == HELD:
             return np.zeros(len(instances))
         return np.asarray(np.maximum(0, instances - instances[self.account.before]))
 
@@ -110,7 +111,7 @@ class Money:
     @cached_property
     def commitments(self) -> tuple[Commitment, ...]:
         """What a payment up front has paid for is not owed again."""
-        return tuple(self._commitment(p) for p in self.account.decided.purchases if p.purchase in TERM_MONTHS)
+        return tuple(self._commitment(p) for p in self.account.decided.purchases if is_term(p.purchase))
 
     def _commitment(self, bought: Purchase) -> Commitment:
         price, n = self.price(bought), bought.instances_by_slot[0]
@@ -149,7 +150,7 @@ class Money:
         count, usd = 0, 0.0
         covered = self.cover.covers(offer)
         for line in (p for p in self.account.decided.purchases if p.offer == offer):
-            if line.purchase in TERM_MONTHS and self.price(line).usd_per_h > usd_per_h * (1 + SAME):
+            if is_term(line.purchase) and self.price(line).usd_per_h > usd_per_h * (1 + SAME):
                 count, usd = count + line.instances_by_slot[0], usd + self.line_usd(line)
             elif line.purchase == ON_DEMAND and not covered:
                 rest = self._usd_of_fewer(line)
@@ -179,6 +180,55 @@ class Money:
             upfront_usd=n * price.upfront_usd,
             beyond_horizon_usd=n * price.later_usd_per_h * HOURS_PER_MONTH * beyond_months(case, term),
             months_to_pay=months_to_pay(term, monthly, replaced_usd),
+        )
+
+    # -- servers that are bought ---------------------------------------------------------------------------
+
+    def energy_usd_per_h(self, offer: str) -> np.ndarray | float:
+        """What GPUs in use draw besides what servers do that stand idle, where the plan pays for energy [slot]."""
+        price = self.account.case.offers[offer].prices.bought
+        return price.usd_per_gpu_h * gpus_in_use(self.account, offer) if price is not None else 0.0
+
+    def energy_usd_of(self, offer: str) -> float:
+        return self.account.a_month(np.broadcast_to(self.energy_usd_per_h(offer), len(self.account.slots)))
+
+    @cached_property
+    def energy_usd(self) -> float:
+        return sum(self.energy_usd_of(offer) for offer in self._hosting)
+
+    @cached_property
+    def _hosting(self) -> list[str]:
+        """Offers that something runs on."""
+        return list(dict.fromkeys(d.offer for _, _, d in self.account.hosted))
+
+    @cached_property
+    def bought(self) -> tuple[BoughtPlan, ...] | None:
+        """Servers that are bought; None: the menu has none."""
+        if not bought_terms(self.account.case):
+            return None
+        lines = (p for p in self.account.decided.purchases if is_bought(p.purchase))
+        return tuple(self._bought(p) for p in lines)
+
+    def _bought(self, line: Purchase) -> BoughtPlan:
+        price, n = self.account.case.offers[line.offer].prices.bought, line.instances_by_slot[0]
+        assert price is not None
+        gpu_h = self.account.a_month(gpus_in_use(self.account, line.offer))
+        energy_usd = self.energy_usd_of(line.offer)
+        return BoughtPlan(
+            offer=line.offer,
+            instances=n,
+            price_usd=n * price.price_usd,
+            residual_usd=n * price.residual_usd,
+            life_months=price.life_months,
+            depreciation_usd_per_month=n * price.depreciation_usd_per_month,
+            capital_usd_per_month=n * price.capital_usd_per_month,
+            maintenance_usd_per_month=n * price.maintenance_usd_per_month,
+            colocation_usd_per_month=n * price.colocation_usd_per_month,
+            idle_kwh_per_month=n * price.idle_kw * HOURS_PER_MONTH,
+            gpu_hours_per_month=gpu_h,
+            gpu_kwh_per_month=gpu_h * price.gpu_kw,
+            energy_usd_per_month=n * price.idle_usd_per_month + energy_usd,
+            cost_usd_per_month=n * price.usd_per_month + energy_usd,
         )
 
     # -- APIs, caches, engineers, vendors -------------------------------------------------------------------
@@ -235,6 +285,8 @@ class Money:
             caching_usd_per_month=sum(a_month(self.caching_usd_per_h(s)) for s in served),
             engineers_usd_per_month=self.engineers_usd,
             vendors_usd_per_month=None if self.account.case.limits.vendor_usd_per_month is None else self.vendors_usd,
+            bought_usd_per_month=paid(*bought) if (bought := bought_terms(self.account.case)) else None,
+            energy_usd_per_month=self.energy_usd if bought else None,
         )
 
     @cached_property
@@ -270,17 +322,23 @@ class Money:
         account = self.account
         everybody = [
             *(self.usd_per_h(p) for p in account.decided.purchases),
+            *self._energy_by_offer(),
             *(self.api_usd_per_h(s) + self.caching_usd_per_h(s) for s in account.served),
         ]
         return self._of_month(everybody, month) + self.engineers_usd + self.vendors_usd + self.held_usd
 
     def parts_of_month(self, month: int) -> tuple[float, float, float]:
         """What one month pays for instances, for APIs, and for all else besides what is held."""
-        instances = [self.usd_per_h(p) for p in self.account.decided.purchases]
+        instances = [*(self.usd_per_h(p) for p in self.account.decided.purchases), *self._energy_by_offer()]
         apis = [self.api_usd_per_h(s) for s in self.account.served]
         caching = [self.caching_usd_per_h(s) for s in self.account.served]
         rest = self._of_month(caching, month) + self.engineers_usd + self.vendors_usd
         return self._of_month(instances, month), self._of_month(apis, month), rest
+
+    def _energy_by_offer(self) -> list[np.ndarray]:
+        """[slot]"""
+        each = (self.energy_usd_per_h(offer) for offer in self._hosting)
+        return [usd for usd in each if isinstance(usd, np.ndarray)]
 
     def penalty_usd_of_month(self, month: int) -> float:
         account = self.account
@@ -322,7 +380,8 @@ class Money:
         return usd * self.account.share_of_load(pool, s)
 
     def _offer_usd(self, offer: str) -> float:
-        return sum(self.line_usd(p) for p in self.account.decided.purchases if p.offer == offer)
+        lines = sum(self.line_usd(p) for p in self.account.decided.purchases if p.offer == offer)
+        return lines + self.energy_usd_of(offer)
 
     def _gpu_hours(self, offer: str) -> float:
         there = (d for _, _, d in self.account.hosted if d.offer == offer)
@@ -351,6 +410,14 @@ class Money:
             date=api.date,
             by_workload=tuple(bills) if listed else None,
         )
+
+    def baseline_usd_of_month(self, month: int) -> float:
+        """What one month of average weight would cost at the baselines."""
+        account, total = self.account, 0.0
+        hours = np.array([hours_in_a_month(s.day) * (s.month == month) for s in account.slots])
+        for s in account.served:
+            total += baseline_usd_per_month(account.case, s.w, 3600 * hours @ account.not_shed(s))
+        return total
 
     def _baseline_bill(self, s: Served) -> BaselineBill:
         case = self.account.case

@@ -40,6 +40,7 @@ def other_demand(
     account = account or account_of(plan)
     costs = account.money.costs
     signed = costs.reserved_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
+    signed += costs.bought_usd_per_month or 0.0
     points = []
     for multiple in sorted(multiples):
         bill = _bill(account, multiple)
@@ -159,7 +160,7 @@ def _firm(
 def _buy(account: Account, offer: str, on_it: _Used) -> _Bill:
     """Buy beyond what is signed or held, what may be reclaimed on spot where that is cheaper; starts are paid for."""
     case, money = account.case, account.money
-    bill = _Bill(on_it.api_usd_per_month)
+    bill = _Bill(on_it.api_usd_per_month + _energy_usd_per_month(account, offer, on_it))
     signed = sum(c.instances for c in money.commitments if c.offer == offer) + held_instances(case, offer)
     prices = {way: price_of(case, offer, way) for way in ("on-demand", "spot") if way in case.purchase}
     hourly: dict[str, float] = {way: price.usd_per_h for way, price in prices.items() if price is not None}
@@ -176,6 +177,14 @@ def _buy(account: Account, offer: str, on_it: _Used) -> _Bill:
         if way == "on-demand":
             bill.usage[offer] = counts
     return bill
+
+
+def _energy_usd_per_month(account: Account, offer: str, on_it: _Used) -> float:
+    """Of GPUs in use in servers that are bought."""
+    price = account.case.offers[offer].prices.bought
+    if price is None:
+        return 0.0
+    return price.usd_per_gpu_h * sum(size * account.a_month(counts[0]) for size, counts in on_it.replicas.items())
 
 
 def _boxes(box: int, on_it: _Used) -> tuple[np.ndarray, np.ndarray]:

@@ -75,6 +75,18 @@ class ScenarioResult(Strict):
     """no plan that had known comes to less"""
     regret_usd: float | None
     """how much more this plan comes to"""
+    baseline_by_quarter_usd: tuple[float, ...] | None = None
+    """what the same requests would cost at their API baselines; None: of a plan that was made before this was known"""
+
+    @property
+    def baseline_usd(self) -> float | None:
+        """Over the horizon."""
+        return None if self.baseline_by_quarter_usd is None else sum(self.baseline_by_quarter_usd)
+
+    @property
+    def saves_usd(self) -> float | None:
+        """By the whole cost, what was held before included: it is paid in any case."""
+        return None if self.baseline_usd is None else self.baseline_usd - self.cost_usd
 
 
 class MiddlePlan(Strict):

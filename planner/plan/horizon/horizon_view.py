@@ -14,13 +14,20 @@ from datetime import date
 from typing import TypeVar
 
 from planner.case import terms
-from planner.case.case import OWNED, Future, Holding
+from planner.case.case import OWNED, Case, Future, Holding
 from planner.case.dates import quarter_days
 from planner.case.quarters import MonthGroup, case_in, covers, future_of, holding_usd, month_groups, span_name
 from planner.case.slots import hours_in_a_month
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_bought, term_months
+from planner.plan.account import account_of
 from planner.plan.account.boxes import boxes_filled
-from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.horizon.horizon_plan import (
+    MONTHS_OF_A_QUARTER,
+    HorizonPlan,
+    QuarterPlan,
+    ScenarioResult,
+    SignedCommitment,
+)
 from planner.plan.plan import Plan
 from problems.constants import HOURS_PER_MONTH
 
@@ -58,6 +65,26 @@ def calendar_name(horizon: HorizonPlan, quarter: int, scenario: str, month: int)
 def _groups(horizon: HorizonPlan, quarter: int, scenario: str) -> tuple[MonthGroup, ...]:
     scenarios = [s for s in _future(horizon).scenarios if quarter == 0 or s.name == scenario]
     return month_groups(horizon.case, quarter, scenarios)
+
+
+def baseline_by_quarter(case: Case, scenario: str, quarters: Sequence[QuarterPlan]) -> tuple[float, ...]:
+    """What the requests that are answered in a scenario would cost at their API baselines."""
+    future = future_of(case)
+    usd = [0.0] * future.quarters
+    for q in quarters:
+        if q.scenario in (None, scenario):
+            scenarios = [s for s in future.scenarios if q.scenario in (None, s.name)]
+            money = account_of(q.plan).money
+            for month, group in enumerate(month_groups(case, q.quarter, scenarios)):
+                if scenario in group.scenarios:
+                    usd[q.quarter] += len(group.months) * money.baseline_usd_of_month(month)
+    return tuple(usd)
+
+
+def expected_baseline_usd(horizon: HorizonPlan) -> float | None:
+    """Mean over the scenarios; None where a plan does not know it."""
+    known = [(s.probability_frac, s.baseline_usd) for s in horizon.scenarios]
+    return None if any(usd is None for _, usd in known) else sum(p * (usd or 0.0) for p, usd in known)
 
 
 @dataclass(frozen=True)
@@ -208,7 +235,9 @@ def usd_per_month(c: SignedCommitment | Holding) -> float:
 
 def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
     """Still to be paid in cash after the horizon; what is paid up front is not."""
-    months = TERM_MONTHS[c.term]
+    if is_bought(c.term):
+        return 0.0
+    months = term_months(c.term)
     later_usd_per_h = c.usd_per_h - c.upfront_usd / (c.instances * months * HOURS_PER_MONTH)
     left = months - MONTHS_OF_A_QUARTER * len(quarters_covered(horizon, c))
     return c.instances * max(0.0, later_usd_per_h) * HOURS_PER_MONTH * left

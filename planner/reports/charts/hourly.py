@@ -8,7 +8,7 @@ from functools import cached_property
 
 from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, Flow, Plan
-from planner.reports.charts.colours import FATES, PURCHASES
+from planner.reports.charts.colours import FATES, PURCHASES, way_of
 
 BySlot = Sequence[float]
 
@@ -90,7 +90,7 @@ class Hours:
 
     def bought(self, purchase: str, gpu: str | None) -> list[float]:
         """GPUs that are paid for [slot]"""
-        lines = [f for f in self.plan.fleet if f.purchase == purchase and gpu in (None, f.gpu)]
+        lines = [f for f in self.plan.fleet if way_of(f.purchase) == purchase and gpu in (None, f.gpu)]
         return [float(sum(f.instances_by_slot[t] * f.gpus_per_instance for f in lines)) for t in self._slots]
 
     def busy(self, gpu: str | None) -> list[float]:

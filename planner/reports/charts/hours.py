@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.terms import is_term
 from planner.io.formatting import tokens
 from planner.plan.plan import Plan
+from planner.reports.charts.colours import BOUGHT
 from planner.reports.charts.hourly import Curve, Day, Hours, Stack
 from planner.reports.charts.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks
 from planner.reports.markup import Html, details, el, figure, legend, table_html
@@ -63,7 +64,7 @@ def _gpu_curves(hours: Hours, gpu: str | None) -> list[Curve]:
 def _peak_title(plan: Plan, hours: Hours) -> str:
     total = [sum(s.values[t] for s in hours.stacks(None)) for t in range(len(plan.slots))]
     peak, low = max(total), min(total)
-    firm = sum(max(s.values) for s in hours.stacks(None) if s.name in TERM_MONTHS)
+    firm = sum(max(s.values) for s in hours.stacks(None) if is_term(s.name) or s.name == BOUGHT)
     reserved = ", all reserved" if firm == peak else f", {firm:,.0f} of them reserved" if firm else ""
     if peak == low:
         return f"{peak:,.0f} GPUs around the clock{reserved}"

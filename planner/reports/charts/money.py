@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.io.formatting import percent, usd, usd_small
 from planner.plan.plan import Plan, WorkloadPlan
-from planner.reports.charts.colours import COSTS, PURCHASES
+from planner.reports.charts.colours import COSTS, PURCHASES, way_of
 from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, nice_ticks
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, table_html, words
@@ -25,6 +25,8 @@ def costs(plan: Plan) -> Html:
         "caches": c.caching_usd_per_month,
         "engineers": c.engineers_usd_per_month,
         "vendors": c.vendors_usd_per_month or 0.0,
+        "servers": c.bought_usd_per_month or 0.0,
+        "energy": c.energy_usd_per_month or 0.0,
         "held": plan.held_usd_per_month,
     }
     total, most = plan.total_usd_per_month, max(amounts.values())
@@ -40,6 +42,7 @@ def costs(plan: Plan) -> Html:
 _COST_NAMES = {
     "reserved": "reserved GPUs", "on-demand": "GPUs on demand", "spot": "spot GPUs", "API": "tokens bought from an API",
     "caches": "caches", "engineers": "engineers", "vendors": "fixed costs of providers, regions and APIs",
+    "servers": "servers of its own", "energy": "energy of GPUs in servers of its own",
     "held": "what is held, paid in any case",
 }  # fmt: skip
 
@@ -104,7 +107,7 @@ def fleet_by_gpu(plan: Plan) -> Html:
         peak = at.index(max(at))
         peaks[gpu] = {
             p: n for p in PURCHASES
-            if (n := sum(f.instances_by_slot[peak] * f.gpus_per_instance for f in lines if f.purchase == p))
+            if (n := sum(f.instances_by_slot[peak] * f.gpus_per_instance for f in lines if way_of(f.purchase) == p))
         }  # fmt: skip
         months = plan.slots[-1].month + 1
         hours[gpu] = sum(s.hours_per_month * n for s, n in zip(plan.slots, at, strict=True)) / months

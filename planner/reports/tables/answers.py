@@ -10,6 +10,7 @@ from planner.case.allowances import allowance_of
 from planner.case.apis import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
 from planner.catalog.names import sells
+from planner.catalog.terms import is_bought, term_months
 from planner.io.formatting import counted, percent
 from planner.io.remembered import of_the_last
 from planner.plan.account import account_of
@@ -32,6 +33,18 @@ TERMS = {
     "reserved-1y": "1 year", "reserved-3y": "3 years", "reserved-1y-upfront": "1 year, paid up front",
     "reserved-3y-upfront": "3 years, paid up front",
 }  # fmt: skip
+
+
+def term_name(term: str) -> str:
+    """How long something is signed for, or how long a server that is bought lives."""
+    return f"bought, {span(term_months(term))}" if is_bought(term) else TERMS[term]
+
+
+def span(months: int) -> str:
+    """In years where it is some, else in months."""
+    return counted(months // 12, "year") if months % 12 == 0 else counted(months, "month")
+
+
 ALLOWANCE_TERMS = {"hourly": "by the hour, all hours", "1mo": "1 month", "1y": "1 year", "3y": "3 years"}
 OTHER_MODEL = "listed, not in use"
 """of a model that workloads may run, where something else answers them"""
@@ -69,7 +82,7 @@ def _commitments(plan: Plan) -> Iterator[Cells]:
         c, line = s.commitment, s.line
         yield Cells(
             what=f"{c.instances} x {c.offer} ({line.gpus_per_instance} x {line.gpu})",
-            term=TERMS[c.term],
+            term=term_name(c.term),
             cost_usd_per_month=line.cost_usd_per_month,
             whole_term_usd=s.whole_term_usd,
             at_signing_usd=c.upfront_usd or None,
@@ -117,6 +130,8 @@ def _unsigned(plan: Plan) -> Iterator[Cells]:
         yield paid("caches", "by the month", costs.caching_usd_per_month)
     if costs.engineers_usd_per_month:
         yield paid("engineers", SALARIES, costs.engineers_usd_per_month)
+    if costs.energy_usd_per_month:
+        yield paid("energy of GPUs in use in servers that are bought", "by the kWh", costs.energy_usd_per_month)
     if costs.vendors_usd_per_month:
         yield paid("fixed costs of vendors", "by the month", costs.vendors_usd_per_month)
     if plan.held_usd_per_month:

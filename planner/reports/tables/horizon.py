@@ -31,14 +31,14 @@ from planner.reports.horizon_phrases import part_quarters
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, PEOPLE, TICK, Cells, Row, Table
 from planner.reports.table import Column as C
 
-NAMES = ("sign_now", "use", "held", "scenarios", "by_quarter", "curve", "ladder", "later", "quarters")
+NAMES = ("sign_now", "use", "held", "scenarios", "by_quarter", "baseline", "curve", "ladder", "later", "quarters")
 """of all tables"""
 ALL = "all offers, in GPU-hours"
 
 
 def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
     """All tables, always in the same order."""
-    makers = (sign_now, use, held, scenarios, by_quarter, curve, expiries, later, quarters)
+    makers = (sign_now, use, held, scenarios, by_quarter, baseline, curve, expiries, later, quarters)
     return tuple(make(horizon) for make in makers)
 
 
@@ -171,6 +171,25 @@ def by_quarter(horizon: HorizonPlan) -> Table:
     notes = ("plans and new commitments; what was held before comes on top",) if horizon.held_usd else ()
     columns = (name, *map(of_quarter, quarters_of(horizon)))
     return Table("by_quarter", "Cost by quarter", columns, horizon.scenarios, notes)
+
+
+def baseline(horizon: HorizonPlan) -> Table:
+    """The same requests at the API baseline, quarter by quarter; no rows of a plan that does not know it."""
+
+    def of_quarter(q: int) -> C:
+        title = months_name(horizon, q, q)
+        return C(f"quarter_{q + 1}_usd", title, "money", get=lambda s: s.baseline_by_quarter_usd[q])
+
+    columns = (
+        C("scenario", "$ at the API", get=lambda s: s.name),
+        *map(of_quarter, quarters_of(horizon)),
+        C("baseline_usd", "in all", "money"),
+        C("cost_usd", "this plan", "money"),
+        C("saves_usd", "saves", "money"),
+    )
+    known = tuple(s for s in horizon.scenarios if s.baseline_by_quarter_usd is not None)
+    notes = ("this plan: with what was held before, which is paid in any case",) if horizon.held_usd else ()
+    return Table("baseline", "The same requests at the API baseline", columns, known, notes)
 
 
 def curve(horizon: HorizonPlan) -> Table:

@@ -11,6 +11,7 @@ import numpy as np
 from planner.case.case import OWNED, SAVINGS_PLAN
 from planner.case.owned import owned_key
 from planner.case.prices import HELD
+from planner.catalog.terms import is_bought
 from planner.io.formatting import counted
 from planner.plan.account import account_of
 from planner.plan.plan import Costs, FleetLine, Plan
@@ -99,8 +100,9 @@ def _converted(bill: Bill) -> Iterator[ConvertedCurrency]:
 
 
 def _not_on_a_bill(costs: Costs) -> float:
-    """Caches, engineers and fixed costs of vendors."""
-    return costs.caching_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
+    """Caches, engineers, fixed costs of vendors, servers that were bought and their energy."""
+    others = (costs.vendors_usd_per_month, costs.bought_usd_per_month, costs.energy_usd_per_month)
+    return costs.caching_usd_per_month + costs.engineers_usd_per_month + sum(usd or 0.0 for usd in others)
 
 
 def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:
@@ -143,7 +145,7 @@ def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterato
 def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
     """Dollars and hours a month that a plan has for each offer and way to buy; what it holds, at what was signed."""
     for f in plan.fleet:
-        if f.purchase != HELD and not _is_owned(f):
+        if f.purchase != HELD and not _is_owned(f) and not is_bought(f.purchase):
             way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
             hours, usd_per_month = _under_savings_plans(plan, f)
             beside = f.cost_usd_per_month

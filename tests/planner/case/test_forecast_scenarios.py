@@ -90,6 +90,27 @@ def test_p10_and_p90_widen_by_the_root_of_the_weeks(tmp_path: Path) -> None:
     assert "scenarios.weights" not in {a.key for a in case.assumptions}
 
 
+@pytest.mark.parametrize(("text", "least"), [("", 0.2), (", least_spread: 50%", 0.5)])
+def test_a_quiet_log_is_not_sure_of_a_year(tmp_path: Path, text: str, least: float) -> None:
+    """Weeks that never differed show no doubt; the floor grows by the root of time, on either side of P50 alike."""
+    write_log(tmp_path, growth=0.0)
+    case = case_of(tmp_path, CHAT % ("", ""), FROM_LOG % text)
+    low, middle, high = factors(case)
+    for q, days in enumerate((90, 181, 273, 365)):
+        apart = (1 + least) ** math.sqrt(days / 7 / 52)
+        assert high[3 * q] / middle[3 * q] == pytest.approx(apart, rel=1e-6)
+        assert low[3 * q] / middle[3 * q] == pytest.approx(1 / apart, rel=1e-6)
+    (said,) = (a for a in case.assumptions if a.key == "scenarios.least_spread")
+    assert said.value == f"{least:.0%} a year ahead" and f"{least:+.0%} after 12 months" in said.why
+    assert said.why.startswith("assumed" if not text else "of the file")
+
+
+def test_without_a_floor_it_is_as_sure_as_the_log(tmp_path: Path) -> None:
+    write_log(tmp_path, growth=0.0)
+    low, _, high = factors(case_of(tmp_path, CHAT % ("", ""), FROM_LOG % ", least_spread: 0%"))
+    assert high[11] / low[11] < 1.05
+
+
 def test_all_logs_move_together_and_the_rest_stays(tmp_path: Path) -> None:
     write_log(tmp_path, growth=0.0, noise=0.08)
     new = "  - {name: new, models: [llama-3.1-8b], forecast: {requests_per_day: 1k}, from: 2027-04-01}\n"

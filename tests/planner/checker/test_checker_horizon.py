@@ -201,6 +201,7 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     ),
     "held_usd": (_set("held_usd", _more), "held_usd is"),
     "by quarter": (_set("scenarios", 1, "by_quarter_usd", 0, _more), "high: what quarter 1 costs"),
+    "at the API": (_set("scenarios", 1, "baseline_by_quarter_usd", 1, _more), "high: quarter 2 at the API baseline"),
     "cost": (_set("scenarios", 0, "cost_usd", _more), "low: cost_usd"),
     "penalty": (_set("scenarios", 0, "penalty_usd", 1.0), "low: penalty_usd"),
     "regret": (_set("scenarios", 0, "regret_usd", _more), "low: regret_usd"),

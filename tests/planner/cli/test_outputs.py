@@ -44,7 +44,7 @@ def test_report_shows_a_saved_plan_in_every_format(fleetplan: Command, small: Pl
 def test_files_are_written_beside_what_is_printed(verb: tuple[str, str], fleetplan: Command, small: Plan) -> None:
     ran = fleetplan(*verb, "--markdown", "plan.md", "--csv", "tables")
     assert ran.code == 0
-    assert ran.err == "wrote plan.md\nwrote 19 tables into tables\n"
+    assert ran.err == "wrote plan.md\nwrote 21 tables into tables\n"
     assert Path("plan.md").read_text(encoding="utf-8") == plan_markdown(small)
     assert Path("tables/workloads.csv").read_text(encoding="utf-8") == plan_csv(small, "workloads")
 
@@ -101,3 +101,14 @@ def test_bad_use_exits_with_2(arguments: tuple[str, ...], words: str, fleetplan:
     ran = fleetplan(*arguments)
     assert ran.code == 2
     assert words in ran.err
+
+
+@pytest.mark.parametrize("verb", [("plan", "small.yaml"), ("verify", "plan.json")])
+@pytest.mark.parametrize(("name", "option"), [("x.html", "--html"), ("x.md", "--markdown"), ("x.xlsx", "--xlsx")])
+def test_json_is_not_written_under_the_ending_of_another_format(
+    verb: tuple[str, str], name: str, option: str, fleetplan: Command
+) -> None:
+    ran = fleetplan(*verb, "--out", name)
+    assert ran.code == 2
+    assert f"Write {option} {name}" in ran.err
+    assert not Path(name).exists()

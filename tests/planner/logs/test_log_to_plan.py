@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import planner
 from tests.support.command_line import Command
 
 pytestmark = pytest.mark.slow
@@ -91,3 +93,22 @@ def test_a_plan_from_block_hashes_finds_what_it_counts_on(
     most = max(float(rate) / 100 for rate in re.findall(r"hit_rate: ([\d.]+)%}", text))
     assert served["planned_found_frac"] - 0.02 < served["found_frac"] <= most
     assert served["planned_found_frac"] > 0.6 * served["found_frac"]
+
+
+def test_the_file_ends_with_scenarios_that_are_never_surer_of_a_year_than_a_floor(tmp_path: Path) -> None:
+    """Thirteen quiet weeks of two workloads: taken in, the comments are a horizon with P10 and P90 20% from P50."""
+    rows = ["time,model,requests"]
+    for hour in range(168 * 13):
+        time = datetime(2026, 9, 1, tzinfo=UTC) + timedelta(hours=hour)
+        rows += [f"{time:%Y-%m-%dT%H:%M:%SZ},{name},1000" for name in ("chat", "it's")]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    text = planner.demand([log], by="model").text
+    lines = [line.removeprefix("# ") if line.startswith(("# starts", "# horizon", "# scenarios")) else
+             line.removeprefix("# ") if line.startswith("#   ") else line for line in text.splitlines()]  # fmt: skip
+    case = planner.case_from_text("\n".join(line for line in lines if not line.startswith("decide")))
+    assert case.future is not None
+    low, middle, high = ({name: f[11] for name, f in s.month_factors.items()} for s in case.future.scenarios)
+    for name, times in middle.items():
+        assert high[name] / times == pytest.approx(1.2 ** (11 / 12), rel=1e-3)
+        assert low[name] / times == pytest.approx(1.2 ** -(11 / 12), rel=1e-3)

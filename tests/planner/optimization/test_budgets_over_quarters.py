@@ -101,3 +101,15 @@ def test_growth_by_the_year_compounds_and_is_said() -> None:
 def test_a_month_is_a_budget_as_ever() -> None:
     case = planner.case_from_text(CHAT + "policy: {budget: $9k/month}\n")
     assert (case.limits.budget_usd_per_month, case.limits.budget_usd) == (9000.0, None)
+
+
+@pytest.mark.slow
+def test_the_same_requests_at_the_api_by_hand() -> None:
+    """720k requests a day of 900 tokens in and 180 out at $0.15 and $0.60 per million, 365 / 12 days a month."""
+    horizon = planned("")
+    (s,) = horizon.scenarios
+    a_month = 720e3 * 365 / 12 * (900 * 0.15 + 180 * 0.60) / 1e6
+    assert s.baseline_by_quarter_usd == pytest.approx((3 * a_month,) * 2)
+    assert s.saves_usd == pytest.approx(6 * a_month - s.cost_usd)
+    text = as_text(horizon_document(horizon))
+    assert f"${6 * a_month:,.0f} expected; this plan costs" in text and "The same requests at the API baseline" in text

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+import planner
 from planner.case.changes import has_quotas, without_quotas
 from planner.case.demand.load import case_from_text
 from planner.checker import check_plan
 from planner.explanations.limits import every_limit
 from planner.io.errors import InputError
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.reports.phrases import limits_reached
 from tests.support.shared_plans import CHAT, fleet_plan
@@ -82,7 +84,6 @@ def test_both_limits_can_be_relaxed_and_taken_away() -> None:
     [
         ("policy: {power_kw: 0}\n", "power_kw: must be more than 0"),
         ("policy: {co2_kg_per_month: many}\n", "co2_kg_per_month: "),
-        ("policy: {power_kw: 3}\nstarts: 2027-01-01\nhorizon: 2 quarters\n", "holds in a plan of one quarter only"),
     ],
 )
 def test_limits_that_cannot_be_are_errors_with_their_place(text: str, message: str) -> None:
@@ -101,3 +102,26 @@ def test_gpus_whose_power_is_not_known_are_off_the_menu_where_it_is_limited() ->
         case_from_text(OPEN.replace("[l40s]", "[a10g]") + "policy: {power_kw: 3}\n")
     own = "catalog: {gpus: {a10g: {tdp_w: 300}}}\n"
     assert set(case_from_text(both + own + "policy: {power_kw: 3}\n").gpus) == {"l40s", "a10g"}
+
+
+@pytest.mark.slow
+def test_limits_hold_in_every_quarter_and_scenario() -> None:
+    """What is signed draws in every hour; the second quarter of one scenario has more demand."""
+    small = OPEN.replace("1500k", "400k").replace("[on-demand]", "[on-demand, reserved-1y]")
+    future = "starts: 2027-01-01\nhorizon: 2 quarters\nscenarios:\n  - {name: low, probability: 50%}\n"
+    more = "  - {name: high, probability: 50%, changes: {workloads.chat.forecast.requests_per_day: 600k}}\n"
+    most = 2.5 * L40S_KW
+    case = case_from_text(small + future + more + f"policy: {{power_kw: {most}}}\n")
+    plan = planner.plan_fleet(case, planner.Options(gap_frac=0.01))
+    assert isinstance(plan, HorizonPlan)
+    drawn = [q.plan.power.rated_kw for q in plan.quarters if q.plan.power is not None]
+    assert len(drawn) == 3
+    assert max(drawn) == pytest.approx(2 * L40S_KW)
+    data = plan.as_json()
+    assert not check_plan(data)
+    data["case"]["limits"]["power_kw"] = 1.0
+    rehashed(data)
+    for quarter in data["quarters"]:
+        quarter["plan"]["case"]["limits"]["power_kw"] = 1.0
+        rehashed(quarter["plan"])
+    assert any("kW are drawn, 1.000 allowed" in problem for problem in check_plan(data))

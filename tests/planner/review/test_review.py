@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from planner.reports.page import as_page
 from planner.reports.review import review_document
 from planner.reports.tables.review import NAMES, review_tables
 from planner.reports.text import as_text
+from planner.reports.xlsx import as_workbook
 from planner.review.actuals import Actuals, with_actual_demand
 from planner.review.bridge import bridge
 from planner.review.quarter import Reviewed, review_fleet
@@ -377,9 +379,12 @@ def test_the_example_is_what_refresh_writes(last: Plan) -> None:
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, example: Reviewed, fleetplan: Command) -> None:
     written = [tmp_path / name for name in ("r.json", "r.html", "r.md", "p.json")]
     done = fleetplan("review", EXAMPLE / "REVIEW.yaml", "--out", written[0], "--html", written[1],
-                     "--markdown", written[2], "--plan", written[3], "-q")  # fmt: skip
+                     "--markdown", written[2], "--plan", written[3], "--xlsx", tmp_path / "r.xlsx", "-q")  # fmt: skip
     assert (done.code, done.err) == (0, "")
     review = example.review
+    assert (tmp_path / "r.xlsx").read_bytes() == as_workbook(review_document(review))
+    sheets = openpyxl.load_workbook(tmp_path / "r.xlsx").sheetnames
+    assert sheets == ["about", *(table.name for table in review_tables(review))]
     assert done.out == as_text(review_document(review))
     expected = (
         review.to_json(),

@@ -13,7 +13,8 @@ from planner.case.demand.schema import DemandFile
 from planner.case.quarters import quarter_case
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.case.terms import is_long
-from planner.catalog.entries import TERM_MONTHS, Catalog, Offer
+from planner.catalog.entries import Catalog, Offer
+from planner.catalog.terms import term_months
 
 A_MONTH = "a representative weekday and weekend day of each month; a month is 730 h"
 
@@ -77,7 +78,7 @@ def as_planned(case: Case, spec: DemandFile) -> Case:
 
 def _assume_no_long_terms(spec: DemandFile, months: int, notes: Notes) -> None:
     """Say which commitments on the menu are not bought, since nobody says what they are worth after the horizon."""
-    terms = [term for term in spec.menu.purchase or () if is_long(term) and TERM_MONTHS[term] > months]
+    terms = [term for term in spec.menu.purchase or () if is_long(term) and term_months(term) > months]
     if terms:
         why = "what is left of a long term after the horizon may never be used; give its worth, or policy.max_liability"
         notes.assume("unused_after_horizon", f"{' and '.join(terms)} not bought", why)

@@ -2,8 +2,9 @@
 P10, P50 and P90 of every workload whose rates come from logs, all at once.
 
 P50 follows the forecast from month to month. P10 and P90 lie as far from it as weeks did when the forecast was tried on
-the log, wider the further ahead a quarter ends: as in a random walk, by the root of the weeks. What else scenarios
-change begins after the first quarter: planner/case/demand/future/amendments.py.
+the log, wider the further ahead a quarter ends: as in a random walk, by the root of the weeks; and never nearer than a
+floor that grows in the same way. What else scenarios change begins after the first quarter:
+planner/case/demand/future/amendments.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from planner.case.case import Scenario, Workload
 from planner.case.dates import add_months, month_end, month_index, month_name
 from planner.case.demand.future.edits import RATE_KEYS, ScenarioEdits, is_volume
 from planner.case.demand.future.forecasting import WEEK, WEEKS_AHEAD, forecasts
-from planner.case.demand.future_schema import ForecastScenarios, ScenarioSpec
+from planner.case.demand.future_schema import LEAST_SPREAD_FRAC, ForecastScenarios, ScenarioSpec
 from planner.case.demand.notes import Notes
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.usage import LoggedHours
@@ -31,6 +32,7 @@ from problems.constants import HOURS_PER_MONTH
 
 LEAST_FACTOR = 1e-6
 """a workload that falls below this has ended"""
+WEEKS_OF_A_YEAR = 52
 DAYS_PER_MONTH = HOURS_PER_MONTH / 24
 NAMES = ("P10", "P50", "P90")
 WINDOW_H = 4 * WEEK
@@ -127,9 +129,8 @@ def forecast_scenarios(
     before = len(notes.mistakes)
     for k, w in enumerate(spec.workloads):
         if w.name in logged:
-            fan = _checked_fan(
-                spec.starts, len(base[w.name]), logged[w.name], ("workloads", k, "forecast", "csv"), notes
-            )
+            path = ("workloads", k, "forecast", "csv")
+            fan = _checked_fan(spec.starts, len(base[w.name]), logged[w.name], given.least_spread, path, notes)
             for each, times in zip(factors, fan or (), strict=False):
                 each[w.name] = tuple(float(f"{a * b:.12g}") for a, b in zip(base[w.name], times, strict=True))
         if w.name in logged and w.forecast.monthly_growth_frac:
@@ -153,13 +154,15 @@ def named_scenarios(given: ForecastScenarios, factors: Iterable[Factors]) -> tup
     )
 
 
-def _checked_fan(starts: date, months: int, log: LoggedHours, path: Path, notes: Notes) -> Fan | None:
+def _checked_fan(
+    starts: date, months: int, log: LoggedHours, least_spread: float, path: Path, notes: Notes
+) -> Fan | None:
     """What becomes of a log; complains where that cannot be worked out."""
     if (last := last_day_beyond(starts, log)) is not None:
         message = f"goes on until {last}, after the plan starts, {starts}: there is nothing to forecast"
         notes.complain(path, message, f"Write starts: {add_months(last.replace(day=1), 1)}, or end the log before")
         return None
-    fan = fan_of(starts, months, log)
+    fan = fan_of(starts, months, log, least_spread)
     if fan is None:
         weeks = np.isfinite(log.requests).sum() / WEEK
         message = f"has {weeks:.1f} weeks of known hours, too few to test how accurate a forecast would be"
@@ -176,8 +179,12 @@ def last_day_beyond(starts: date, log: LoggedHours) -> date | None:
     return day
 
 
-def fan_of(starts: date, months: int, log: LoggedHours) -> Fan | None:
-    """Times the rates at the end of a log in each month: P10, P50 and P90; None where it is too short to try."""
+def fan_of(starts: date, months: int, log: LoggedHours, least_spread: float = LEAST_SPREAD_FRAC) -> Fan | None:
+    """Times the rates at the end of a log in each month: P10, P50 and P90; None where it is too short to try.
+
+    P10 and P90 are never nearer to P50 than so much a year ahead: a trial on the weeks of a quiet quarter shows little
+    of what may change in a year.
+    """
     first = _hour_of(starts)
     ends = first if log.first_hour is None else log.first_hour + len(log.requests)
     begins = [_hour_of(add_months(starts, m)) - ends for m in range(months + 1)]
@@ -189,7 +196,9 @@ def fan_of(starts: date, months: int, log: LoggedHours) -> Fan | None:
         at = max(0, (begins[m] + begins[m + 1] - WINDOW_H) // 2)
         middle.append(float(forecast.requests[at : at + WINDOW_H].mean()) / log.mean_per_hour)
     quarters = [begins[m - m % MONTHS_OF_A_QUARTER + MONTHS_OF_A_QUARTER] / WEEK for m in range(months)]
-    low, high = ([further(ratio, weeks) for weeks in quarters] for ratio in (forecast.low_ratio, forecast.high_ratio))
+    floor = [least_ratio(least_spread, weeks) for weeks in quarters]
+    low = [min(further(forecast.low_ratio, weeks), 1 / least) for weeks, least in zip(quarters, floor, strict=True)]
+    high = [max(further(forecast.high_ratio, weeks), least) for weeks, least in zip(quarters, floor, strict=True)]
     ratios = (low, [1.0] * months, high)
     return tuple(tuple(a * b for a, b in zip(middle, ratio, strict=True)) for ratio in ratios)
 
@@ -203,6 +212,11 @@ def further(ratio: float, weeks: float) -> float:
     return float(ratio ** np.sqrt((weeks + 1) / (WEEKS_AHEAD + 1)))
 
 
+def least_ratio(least_spread: float, weeks: float) -> float:
+    """P90 over P50 at least so many weeks ahead, where it is so much more a year ahead: by the root of time."""
+    return float((1 + least_spread) ** np.sqrt(weeks / WEEKS_OF_A_YEAR))
+
+
 def _say(
     spec: DemandFile,
     given: ForecastScenarios,
@@ -213,6 +227,11 @@ def _say(
     if "weights" not in given.model_fields_set:
         value = " / ".join(f"{w:.0%} {n}" for w, n in zip((0.3, 0.4, 0.3), NAMES, strict=True))
         notes.assume("scenarios.weights", value, "Swanson's rule for three percentiles of a forecast")
+    if logged and given.least_spread:
+        ahead = ", ".join(f"{least_ratio(given.least_spread, 13 * q) - 1:+.0%} after {3 * q} months" for q in (1, 2, 4))
+        whose = "assumed" if "least_spread" not in given.model_fields_set else "of the file"
+        why = f"{whose}: P90 is no nearer to P50 ({ahead}, P10 likewise), however quiet the log was"
+        notes.assume("scenarios.least_spread", f"{given.least_spread:.0%} a year ahead", why)
     if len(logged) > 1:
         why = (
             "workloads are assumed to move together: all logs are at their P10 at the same time, and likewise at their "
