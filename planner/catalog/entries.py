@@ -577,6 +577,10 @@ class OfferPrices(Strict):
         return {term: price for term, price in terms.items() if price is not None}
 
 
+MOST_NETWORK_GB_PER_S, MOST_NVLINK_GB_PER_S = 200.0, 4000.0
+"""for a GPU, one way: twice what 800 Gbit/s come to, and more than any rack has"""
+
+
 class BoxLink(Sourced):
     """What connects the GPUs of one instance with those of another one."""
 
@@ -585,6 +589,16 @@ class BoxLink(Sourced):
     """Per GPU, one way."""
     domain_gpus: int | None = Field(default=None, gt=0)
     """GPUs that it connects, as those of a rack; None: as many as a replica may have."""
+
+    @model_validator(mode="after")
+    def _is_in_bytes(self) -> Self:
+        most = MOST_NVLINK_GB_PER_S if self.kind == "nvlink" else MOST_NETWORK_GB_PER_S
+        if self.gb_per_s > most:
+            message = (
+                f"is above {most:g} GB/s for a GPU on {self.kind}, as a rate in Gbit/s or of the whole box would be"
+            )
+            raise FieldProblem(("gb_per_s",), message, "Write GB/s for each GPU, one way, such as 50 for 400 Gbit/s")
+        return self
 
     @property
     def is_fast(self) -> bool:

@@ -81,6 +81,14 @@ def _allowances_are_known(plan: Plan) -> Iterator[str]:
     names = [a.name for a in plan.allowances or ()]
     if names != [name for name in known if name in names]:
         yield "the allowances are not those of the case, each at most once and in its order"
+    for known_one in plan.case.allowances or ():
+        for offer in known_one.rates or {}:
+            if offer not in plan.case.offers:
+                yield f"{known_one.name} has a rate for {offer}, and the case has no such offer"
+            elif plan.case.offers[offer].prices.on_demand is None:
+                yield f"{known_one.name} has a rate for {offer}, which is not sold on demand"
+        if known_one.api is not None and known_one.api not in plan.case.apis:
+            yield f"{known_one.name} has units of {known_one.api}, and the case has no such API"
     for a in plan.allowances or ():
         if not 0 < a.units < math.inf:
             yield f"{a.name}: {a.units} units"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SUMMARIES = (".html", ".md")
 Content = Callable[[], str | bytes]
+OF_ENDING = {".html": "--html", ".htm": "--html", ".md": "--markdown", ".xlsx": "--xlsx", ".csv": "--csv"}
+"""options that write a format, by the ending of its files"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ class Outputs:
         `others` and `into` the files that the verb writes besides, alone and into folders."""
         from planner.io.files import check_targets
 
+        if self.out is not None and (option := OF_ENDING.get(self.out.suffix.lower())):
+            refuse(
+                str(self.out),
+                f"--out writes JSON, and {self.out.suffix} is another format",
+                f"Write {option} {self.out}",
+            )
         if self.xlsx is not None:
             from planner.reports.xlsx import require_openpyxl
 

@@ -108,6 +108,8 @@ def _shown(rule: Rule, value: float, more_digits: int) -> str:
         return f"{100 * value:.{1 + more_digits}f}%"
     if rule.unit == "days":
         return f"{value:.{more_digits}f} d" if value % 1 else f"{value:.0f} d"
+    if rule.unit in ("kw", "kg"):
+        return f"{value:,.{1 + more_digits}f} {'kW' if rule.unit == 'kw' else 'kg'}"
     digits = {"usd_per_1m_tokens": 3}.get(rule.unit, 0) + more_digits
     per = {"usd_per_1m_tokens": " / 1M", "usd_per_month": " / month"}.get(rule.unit, "")
     return f"${value:,.{digits}f}{per}"

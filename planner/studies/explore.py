@@ -93,6 +93,8 @@ class Level:
 
     name: str
     purchase: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    """commitments in dollars or units that are not signed there, as what-if names them"""
 
 
 @dataclass(frozen=True)
@@ -233,10 +235,13 @@ def _levels(case: Case) -> tuple[tuple[Level, ...], int]:
     listed = [p for p in case.purchase if is_term(p)]
     sold = {term for offer in case.offers.values() for term in offer.prices.reserved()}
     of_a_year = [p for p in listed if term_months(p) == 12]
-    levels = [Level(NONE, by_the_hour)] if by_the_hour else []
-    if listed:
+    signed = [a for a in case.allowances or () if not a.held]
+    kinds = {"savings-plans": any(a.api is None for a in signed), "provisioned": any(a.api for a in signed)}
+    without = tuple(kind for kind, some in kinds.items() if some)
+    levels = [Level(NONE, by_the_hour, without)] if by_the_hour else []
+    if listed or without:
         if of_a_year and len(of_a_year) < len(listed):
-            levels.append(Level(ONE_YEAR, (*by_the_hour, *of_a_year)))
+            levels.append(Level(ONE_YEAR, (*by_the_hour, *of_a_year), without))
         levels.append(Level(AS_LISTED, case.purchase))
         return tuple(levels), len(levels) - 1
     if "reserved-1y" in sold:
@@ -248,7 +253,10 @@ def scenario_of(grid: Grid, setting: Setting) -> Scenario:
     """The changes of a what-if that plan a setting, but for its budget."""
     changes = [Override("scale", key, f"{factor:.6g}") for key, factor in setting.scales]
     if setting.commitments is not None and setting.commitments != grid.own_level:
-        changes.append(Override("only", "purchase", ",".join(grid.levels[setting.commitments].purchase)))
+        level = grid.levels[setting.commitments]
+        if level.purchase != grid.levels[grid.own_level].purchase:
+            changes.append(Override("only", "purchase", ",".join(level.purchase)))
+        changes += [Override("without", what, "yes") for what in level.without]
     return Scenario(tuple(changes))
 
 

@@ -186,6 +186,13 @@ def test_a_plan_against_the_rules_is_refused(text: str, change: dict[str, Any], 
     assert any(why in problem for problem in check_plan(data))
 
 
+def test_a_rate_of_an_unknown_offer_is_refused() -> None:
+    data = planned(DOLLARS).as_json()
+    data["case"]["allowances"][0]["rates"]["aws/none@nowhere"] = 1.0
+    rehashed(data)
+    assert any("has a rate for aws/none@nowhere, and the case has no such offer" in p for p in check_plan(data))
+
+
 def test_an_unknown_allowance_is_refused() -> None:
     data = planned(DOLLARS).as_json()
     data["allowances"][0]["name"] = "another"

@@ -399,3 +399,9 @@ def test_whole_boxes_are_counted_and_packed() -> None:
         packed(8, 1, 2, [Wanted(16, 1, 2)])
     assert skews(8, 4, [(16, 1), (4, 2)]) == [0, 0]
     assert skews(8, 1, [(16, 1)]) is None
+
+
+@pytest.mark.parametrize(("kind", "gb_per_s"), [("infiniband", 400), ("ethernet", 400), ("nvlink", 14400)])
+def test_an_interconnect_in_bits_is_refused(kind: str, gb_per_s: float) -> None:
+    with pytest.raises(InputError, match="as a rate in Gbit/s or of the whole box would be"):
+        planner.case_from_text(demand(*K3) + OWN + f"      interconnect: {{kind: {kind}, gb_per_s: {gb_per_s}}}\n")

@@ -55,6 +55,8 @@ from planner.io.validation import FieldProblem, FieldProblems, Strict
 MOST_MIN_REPLICAS, MOST_USD_PER_YEAR, MOST_STARTUP_S, MOST_DEPLOYMENTS = 1000, 1e12, 86_400.0, 8
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
 MOST_CEILING = 10.0
+LEAST_GRID_G, MOST_GRID_G = 1.0, 2000
+"""of a kWh: coal is near 1,000, and what is below is a figure in kg or tonnes a MWh"""
 
 WITHOUT_START, STARTS = "needs 'starts', the first day of the plan", "Add starts: 2027-01-01 at the top of the file"
 
@@ -474,8 +476,16 @@ class SiteSpec(Strict):
 
     pue: float | None = Field(default=None, ge=1, le=5, examples=[1.2])
     """Power usage effectiveness: what the whole site draws for each W of its boxes."""
-    grid_g_per_kwh: float | None = Field(default=None, ge=0, le=5000, examples=[50])
+    grid_g_per_kwh: float | None = Field(default=None, ge=0, le=MOST_GRID_G, examples=[50])
     """g CO2e of a kWh, by the hour or the contract that you account by."""
+
+    @model_validator(mode="after")
+    def _is_in_grams(self) -> SiteSpec:
+        if self.grid_g_per_kwh is not None and 0 < self.grid_g_per_kwh < LEAST_GRID_G:
+            message = f"is below {LEAST_GRID_G:g} g, as a figure in kg would be"
+            raise FieldProblem(("grid_g_per_kwh",), message, "Write grams, such as 385, or 0 for none at all")
+        return self
+
     usd_per_kwh: UsdBare | None = Field(default=None, examples=[0.11])
     """Price of energy, for servers of your own that may stand there."""
     power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[40])

@@ -26,7 +26,7 @@ CHECK_FORMAT = "fleetplan-check/1"
 NO_RULES = Policy.model_construct()
 """where there is no policy; a file without rules is refused"""
 Basis = Literal["recorded", "recomputed"]
-Unit = Literal["usd_per_month", "usd", "usd_per_1m_tokens", "frac", "days", "names"]
+Unit = Literal["usd_per_month", "usd", "usd_per_1m_tokens", "frac", "days", "names", "kw", "kg"]
 
 
 class Rule(Strict):
@@ -301,6 +301,27 @@ def horizon_rules(j: Judged) -> Iterator[Rule]:
             yield judge(key, "over a horizon", "usd" if key.endswith("usd") else "frac", None, limit, detail)
 
 
+def max_power_kw(j: Judged) -> Iterator[Rule]:
+    power = j.plan.power
+    value = power.rated_kw if power is not None else 0.0 if not j.plan.fleet else None
+    yield _of_power(j.plan, at_most("max_power_kw", "drawn at most", "kw", value, j.policy.max_power_kw or 0.0))
+
+
+def max_co2_kg_per_month(j: Judged) -> Iterator[Rule]:
+    power, limit = j.plan.power, j.policy.max_co2_kg_per_month or 0.0
+    value = power.rated_co2_kg_per_month if power is not None else 0.0 if not j.plan.fleet else None
+    yield _of_power(j.plan, at_most("max_co2_kg_per_month", "CO2e of a month at most", "kg", value, limit))
+
+
+def _of_power(plan: Plan, rule: Rule) -> Rule:
+    """Broken where nobody knows what some of the GPUs draw, as no limit is known to be kept then."""
+    missing = plan.power.not_known if plan.power is not None else ()
+    if rule.value is not None and not missing:
+        return rule
+    what = ", ".join(missing) or "what is rented"
+    return rule.model_copy(update={"passed": False, "detail": f"nobody published what {what} draws: give tdp_w"})
+
+
 def max_price_age(j: Judged) -> Iterator[Rule]:
     dates = dict(_price_dates(j.plan))
     undated = sorted(name for name, written in dates.items() if written is None)
@@ -329,7 +350,7 @@ RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
         max_gap,
         max_unproven_share,
     ),
-    *(max_unmeasured_share, max_price_age),
+    *(max_unmeasured_share, max_power_kw, max_co2_kg_per_month, max_price_age),
 )
 """each is named like its key in the policy"""
 

@@ -93,6 +93,10 @@ class Policy(Strict):
     """Of the busy GPU-hours: deployments of which no source says that the engine runs them."""
     max_unmeasured_share: Fraction | None = Field(default=None, examples=["50%"])
     """Most of the busy GPU-hours on deployments whose throughput is not from a benchmark of your own."""
+    max_power_kw: float | None = Field(default=None, ge=0, examples=[120])
+    """Most kW that the plan may draw at any time, every GPU in use counted at the most that it can draw."""
+    max_co2_kg_per_month: float | None = Field(default=None, ge=0, examples=[20000])
+    """Most CO2e of any month, counted in the same way."""
     max_price_age: Age | None = Field(default=None, examples=["90d"])
     """Greatest age of the prices that the plan pays, and of the baseline's."""
     max_liability_usd: UsdBare | None = Field(default=None, examples=["200k"])

@@ -799,3 +799,14 @@ def test_any_change_of_the_input_changes_the_hash(old: str, new: str) -> None:
 def test_numbers_may_be_written_in_many_ways() -> None:
     for written in ("400000", "400_000", '"400,000"', "0.4M", "4e5"):
         assert case_of(FIVE_LINES.replace("400k", written)).hash() == case_of().hash()
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [("0.385", "is below 1 g, as a figure in kg would be"), ("385000", "2000")],
+)
+def test_carbon_in_a_wrong_unit_is_refused(grid: str, message: str) -> None:
+    text = FIVE_LINES + f"sites: {{us-east-1: {{grid_g_per_kwh: {grid}}}}}\n"
+    with pytest.raises(InputError, match=message):
+        planner.case_from_text(text)
+    assert planner.case_from_text(FIVE_LINES + "sites: {us-east-1: {grid_g_per_kwh: 0}}\n").power is not None

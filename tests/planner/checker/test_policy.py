@@ -17,7 +17,7 @@ from planner.checker.policy.schema import RULES, load_policy, policy_from_text
 from planner.io.errors import InputError
 from planner.plan.account.account import Account
 from planner.plan.decisions import decisions_of
-from planner.plan.plan import Plan
+from planner.plan.plan import Plan, PowerPlan
 from planner.reports.markdown import as_markdown
 from planner.reports.policy import check_document
 from planner.reports.text import as_text
@@ -91,6 +91,11 @@ def percent(x: float) -> str:
     return f"{100 * x:.12f}%"
 
 
+def powered(plan: Plan) -> PowerPlan:
+    assert plan.power is not None
+    return plan.power
+
+
 # name, plan, rule without its limit, the value it must find, and how a limit is written
 CASES = {
     "spot": lambda: (lever_plan("together"), "max_spot_share: {}",
@@ -116,6 +121,9 @@ CASES = {
     "change down": lambda: (changed(small_plan(), cost_usd_per_month=770.0), "max_change: {}", 0.23, percent),
     "rise": lambda: (changed(small_plan(), cost_usd_per_month=2500.0), "max_change: {{rise: {}}}", 1.5, percent),
     "fall": lambda: (changed(small_plan(), cost_usd_per_month=400.0), "max_change: {{fall: {}}}", 0.6, percent),
+    "power": lambda: (small_plan(), "max_power_kw: {}", powered(small_plan()).rated_kw, "{:.12f}".format),
+    "carbon": lambda: (small_plan(), "max_co2_kg_per_month: {}", powered(small_plan()).rated_co2_kg_per_month,
+                       "{:.12f}".format),
     "age": lambda: (small_plan(), "max_price_age: {}",
                     (AS_OF - min(date.fromisoformat(str(f.price_date)) for f in small_plan().fleet)).days,
                     "{:.6f}d".format),
@@ -268,7 +276,8 @@ def test_every_rule_is_there_and_documented() -> None:
         "budget_usd_per_month: 1\nmax_change: 1%\nmax_usd_per_1m_tokens: 1\nmin_savings: 1%\nmax_commitment_usd: 1\n"
         "max_guessed_commitment_usd: 1\nmax_spot_share: 1%\nmax_api_share: 1%\nmax_shed_share: 1%\n"
         "allowed_regions: [x]\nmin_slo_headroom: 1%\n"
-        "max_gap: 1%\nmax_unmeasured_share: 1%\nmax_unproven_share: 1%\nmax_price_age: 1d\n"
+        "max_gap: 1%\nmax_unmeasured_share: 1%\nmax_unproven_share: 1%\nmax_power_kw: 1\n"
+        "max_co2_kg_per_month: 1\nmax_price_age: 1d\n"
         "max_liability_usd: 1\nmax_regret: 1%\nmin_coverage: 1%\nmin_utilization: 1%\n"
     )
     found = check_policy(small_plan(), everything, small_plan(), AS_OF)
@@ -377,3 +386,10 @@ def test_value_and_limit_can_be_told_apart() -> None:
     assert "1.0001%  at most 1.0000%" in close
     dust = as_text(check_document(checked(changed(small_plan(), gap_frac=0.01 + 1e-10), "max_gap: 1%")))
     assert "1.0%  at most 1.0%" in dust and "  ok" in dust
+
+
+def test_power_that_is_not_known_keeps_no_limit() -> None:
+    unknown = changed(small_plan(), power=powered(small_plan()).model_copy(update={"not_known": ("a10g",)}))
+    rule = judged(unknown, "max_power_kw: 1000000")
+    assert not rule.passed
+    assert "nobody published what a10g draws" in rule.detail

@@ -101,3 +101,14 @@ def test_bad_use_exits_with_2(arguments: tuple[str, ...], words: str, fleetplan:
     ran = fleetplan(*arguments)
     assert ran.code == 2
     assert words in ran.err
+
+
+@pytest.mark.parametrize("verb", [("plan", "small.yaml"), ("verify", "plan.json")])
+@pytest.mark.parametrize(("name", "option"), [("x.html", "--html"), ("x.md", "--markdown"), ("x.xlsx", "--xlsx")])
+def test_json_is_not_written_under_the_ending_of_another_format(
+    verb: tuple[str, str], name: str, option: str, fleetplan: Command
+) -> None:
+    ran = fleetplan(*verb, "--out", name)
+    assert ran.code == 2
+    assert f"Write {option} {name}" in ran.err
+    assert not Path(name).exists()

@@ -176,6 +176,20 @@ def test_settings_are_what_ifs() -> None:
     assert sum(case.workloads[0].weekday_rps) == pytest.approx(1.25 * sum(source.case.workloads[0].weekday_rps))
 
 
+def test_without_commitments_there_are_no_savings_plans() -> None:
+    """Commitments in dollars are commitments: those that are held stay."""
+    held = "  - {name: old, provider: aws, discount: 27%, held: $5/h}\n"
+    source = Source(
+        planner.case_from_text(OVERFLOWING + "savings_plans:\n  - {name: new, provider: aws, discount: 27%}\n" + held)
+    )
+    grid = grid_of(source.case, DENSITIES["few"])
+    assert grid.own_level == len(grid.levels) - 1
+    none = scenario_of(grid, Setting(commitments=0))
+    assert "--without savings-plans" in [change.option for change in none.changes]
+    assert [a.name for a in case_of(source, grid, Setting(commitments=0)).allowances or ()] == ["old"]
+    assert len(case_of(source, grid, Setting(commitments=grid.own_level)).allowances or ()) == 2
+
+
 @pytest.mark.parametrize("key", ["gpu-prices", "api-prices", "ttft", "tpot"])
 def test_a_scale_of_one_changes_nothing(key: str) -> None:
     source = Source(planner.case_from_text(OVERFLOWING))
