@@ -11,11 +11,14 @@ import pytest
 
 import planner
 from planner.checker import check_plan
+from planner.io.formatting import usd
+from planner.judgement import concerns_of
 from planner.levers import levers_in_use
 from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.reports.focus import focus_rows_of
+from planner.reports.glance import places
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
 from tests.support.shared_plans import CHAT, fleet_plan
@@ -185,6 +188,20 @@ def test_they_are_left_out_by_name() -> None:
     case = planner.case_from_text(OWN.replace("  own:\n", "  own: []\n").replace(SERVER, ""))
     assert not [way for way in case.purchase if way.startswith("bought")]
     assert not [key for key in case.offers if key.startswith("own/")]
+
+
+def test_years_that_rest_on_a_quarter_are_a_concern() -> None:
+    (concern,) = (c for c in concerns_of(planned()) if c.key == "bought-on-a-quarter")
+    count = sum(line.instances_by_slot[0] for line in planned().fleet)
+    assert usd(310_000 * count) in concern.sentence and "live 4 years" in concern.sentence
+    assert "3 months pass" in concern.sentence
+    rented = planned(OWN.replace("price: $310k", "price: $9M"))
+    assert rented.fleet and not rented.commitments
+    assert not [c for c in concerns_of(rented) if c.key == "bought-on-a-quarter"]
+
+
+def test_a_site_of_the_file_is_not_assumed() -> None:
+    assert places(planned(OWN.replace("  regions: [us-east-1]\n", ""))) == "in own hq"
 
 
 HORIZON = OWN.replace("lead_months: 3", "lead_months: 4, max_instances: 3").replace(
