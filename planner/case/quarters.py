@@ -15,6 +15,7 @@ from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Limits, Mon
 from planner.case.dates import month_name, quarter_days
 from planner.case.owned import as_many_as_there_are
 from planner.case.slots import MONTHS_OF_A_QUARTER
+from planner.catalog.terms import is_bought
 from problems.constants import HOURS_PER_MONTH
 
 HOURS_PER_QUARTER = MONTHS_OF_A_QUARTER * HOURS_PER_MONTH
@@ -77,6 +78,17 @@ def case_in(case: Case, quarter: int, scenario: Scenario | None) -> Case:
     if not begun:
         return case
     return case.model_copy(update={name: new for name in AMENDED if (new := getattr(begun[-1], name)) is not None})
+
+
+def ordered_quarter(case: Case, offer: str, term: str, quarter: int) -> int:
+    """The quarter in which what begins with one is signed: servers are ordered by their lead time before."""
+    price = case.offers[offer].prices.bought if is_bought(term) and offer in case.offers else None
+    return quarter - (price.lead_quarters if price is not None else 0)
+
+
+def case_when_signed(case: Case, offer: str, term: str, quarter: int, scenario: Scenario | None) -> Case:
+    """The case with the prices at which a commitment that begins with a quarter is signed."""
+    return case_in(case, ordered_quarter(case, offer, term, quarter), scenario)
 
 
 def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tuple[MonthGroup, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from planner.case.case import Case
 from planner.case.slots import MONTHS_OF_A_QUARTER
+from planner.catalog.entries import BoughtPrice
 from planner.catalog.terms import is_bought, term_months
 from problems.constants import HOURS_PER_MONTH
 
@@ -57,6 +58,11 @@ def months_to_pay(term: str, usd_per_month: float, replaced_usd_per_month: float
 def not_for_sale(case: Case) -> tuple[str, ...]:
     """Terms on the menu that are not bought because they outlast the plan."""
     return tuple(t for t in case.purchase if is_long(t) and counted_months(case, t) is None)
+
+
+def undepreciated_usd(case: Case, price: BoughtPrice, quarter: int) -> float:
+    """What a server that serves from a quarter on is still to lose in value after the horizon; liabilities count it."""
+    return price.depreciation_usd_per_month * beyond_months(case, price.term, quarter)
 
 
 def liability_usd(case: Case, term: str, usd_per_h: float, quarter: int = 0) -> float:

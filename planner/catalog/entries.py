@@ -511,6 +511,11 @@ class BoughtPrice(Price):
         return bought_term(self.life_months)
 
     @property
+    def lead_quarters(self) -> int:
+        """Whole quarters from its order until it serves: what comes within one serves from the next one on."""
+        return -(-self.lead_months // 3)
+
+    @property
     def depreciation_usd_per_month(self) -> float:
         return (self.price_usd - self.residual_usd) / self.life_months
 

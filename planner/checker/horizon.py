@@ -14,7 +14,7 @@ from planner.case.case import Case, Future, Scenario
 from planner.case.prices import price_of
 from planner.case.quarters import block_name
 from planner.case.slots import MONTHS_OF_A_QUARTER
-from planner.catalog.terms import is_term, term_months
+from planner.catalog.terms import is_bought, is_term, term_months
 from planner.checker.claims import PROVED_GAP, ROUNDING
 from planner.checker.figures import MONTH_HOURS, REL, differs, in_words, is_not
 from planner.checker.limits import commitments_leave_caps
@@ -72,7 +72,11 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
     for c in horizon.commitments:
         if c.quarter >= future.quarters or (c.scenario is not None and c.scenario not in names):
             yield f"{c.offer}, {c.term}: signed in a quarter or scenario that does not exist"
-        elif (c.quarter == 0) != (c.scenario is None):
+            continue
+        if _signed_in(horizon.case, c) < 0:
+            yield f"{c.offer}, {c.term}: it would have to be ordered before the horizon begins"
+            continue
+        if (_signed_in(horizon.case, c) == 0) != (c.scenario is None):
             yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
         case = _case_when_signed(horizon, future, c)
         if c.offer not in case.offers or not is_term(c.term) or c.term not in case.purchase:
@@ -83,7 +87,18 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
 def _case_when_signed(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Case:
     """The case of the quarter and the scenario that a commitment is signed in: its prices are those of it."""
     scenario = next((s for s in future.scenarios if s.name == c.scenario), None)
-    return as_amended(horizon.case, c.quarter, scenario)
+    return as_amended(horizon.case, _signed_in(horizon.case, c), scenario)
+
+
+def _signed_in(case: Case, c: SignedCommitment) -> int:
+    """The quarter in which it is signed: a server comes in the quarter after its lead time, whole quarters of it."""
+    price = case.offers[c.offer].prices.bought if c.offer in case.offers else None
+    if price is None or not is_bought(c.term):
+        return c.quarter
+    lead = 0
+    while MONTHS_OF_A_QUARTER * lead < price.lead_months:
+        lead += 1
+    return c.quarter - lead
 
 
 def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[str]:
@@ -120,9 +135,12 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
 def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> float:
     """What is still to be paid after the horizon for a term of more than a year; what was paid up front is not owed."""
     price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), term_months(c.term)
-    if price is None or months <= SHORT_MONTHS:
+    if price is None or (months <= SHORT_MONTHS and not is_bought(c.term)):
         return 0.0
     left = max(0, months - MONTHS_OF_A_QUARTER * (future.quarters - c.quarter))
+    bought = _case_when_signed(horizon, future, c).offers[c.offer].prices.bought
+    if bought is not None and is_bought(c.term):  # what it is still to lose of its price
+        return c.instances * (bought.price_usd - bought.residual_usd) * left / months
     return c.instances * price.later_usd_per_h * MONTH_HOURS * left
 
 
@@ -142,7 +160,7 @@ def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitmen
     yield from differs("inside_usd", c.inside_usd, a_month * inside)
     yield from differs("beyond_usd", c.beyond_usd, a_month * (months - inside))
     lost = 0.0
-    if months > SHORT_MONTHS and months > inside:
+    if months > SHORT_MONTHS and months > inside and not is_bought(c.term):
         if future.unused_worth_frac is None and future.max_liability_usd is None:
             yield "a term of more than a year outlasts the horizon, and the file does not allow that"
         lost = 0.0 if future.unused_worth_frac is None else 1 - future.unused_worth_frac

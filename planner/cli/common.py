@@ -79,6 +79,9 @@ CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table
 XlsxOption = Annotated[
     Path | None, typer.Option("--xlsx", help="Write every table into one workbook (needs fleetplan[xlsx]).")
 ]
+SummaryOption = Annotated[
+    Path | None, typer.Option("--summary", help="Write one page to be signed, as .html or .md, to this file.")
+]
 RootOption = Annotated[
     Path | None,
     typer.Option(

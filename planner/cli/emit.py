@@ -14,6 +14,7 @@ from planner.io.formatting import counted
 if TYPE_CHECKING:
     from planner.reports.document import Document
 
+SUMMARIES = (".html", ".md")
 Content = Callable[[], str | bytes]
 OF_ENDING = {".html": "--html", ".htm": "--html", ".md": "--markdown", ".xlsx": "--xlsx", ".csv": "--csv"}
 """options that write a format, by the ending of its files"""
@@ -32,6 +33,8 @@ class Outputs:
     csv: Path | None = None
     """a folder for all tables"""
     xlsx: Path | None = None
+    summary: Path | None = None
+    """one page to be signed, as a page or Markdown by the ending of its name"""
     table: str | None = None
     """the one that csv prints; by default the first"""
     quiet: bool = False
@@ -61,7 +64,10 @@ class Outputs:
             _refuse_table(self.table, tables)
         if self.csv is not None and self.csv.exists() and not self.csv.is_dir():
             refuse(str(self.csv), "is a file", "Name a folder for the CSV tables")
+        if self.summary is not None and self.summary.suffix.lower() not in SUMMARIES:
+            refuse("--summary", "is a page or Markdown", f"End its name in {' or '.join(SUMMARIES)}")
         files = {"--out": self.out, "--html": self.html, "--markdown": self.markdown, "--xlsx": self.xlsx}
+        files["--summary"] = self.summary
         folder = [] if self.csv is None else [self.csv / f"{name}.csv" for name in tables]
         check_targets({**files, **(others or {})}, inputs, {"--csv": folder, **(into or {})})
 
@@ -115,6 +121,9 @@ def _files(document: Document, outputs: Outputs) -> Iterable[tuple[Path | None, 
     yield outputs.html, lambda: as_html(document)
     yield outputs.markdown, lambda: as_markdown(document)
     yield outputs.xlsx, lambda: as_workbook(document)
+    if outputs.summary is not None and document.summary is not None:
+        page, made = outputs.summary.suffix.lower() == SUMMARIES[0], document.summary
+        yield outputs.summary, lambda: (as_html if page else as_markdown)(made())
 
 
 def _refuse_table(name: str, known: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from planner.cli.common import (
     ScenarioOption,
     Solver,
     Stopwatch,
+    SummaryOption,
     TableOption,
     XlsxOption,
     begin_work,
@@ -64,6 +65,7 @@ def plan(
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
+    summary: SummaryOption = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop once the plan is proved within this share of the cost.")] = "0.1%",
     require_gap: Annotated[
@@ -130,7 +132,7 @@ def plan(
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
     case, read = case_in_time(case_file, root, options, accept_guesses)
-    outputs = Outputs(format, out, html, markdown, csv, xlsx, table, quiet)
+    outputs = Outputs(format, out, html, markdown, csv, xlsx, summary, table, quiet)
     horizon = case.future is not None
     if horizon:
         _refuse_for_several_quarters(

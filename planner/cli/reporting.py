@@ -16,6 +16,7 @@ from planner.cli.common import (
     QuarterOption,
     ReportFormat,
     ScenarioOption,
+    SummaryOption,
     TableOption,
     XlsxOption,
     examples,
@@ -79,6 +80,7 @@ def report(
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
+    summary: SummaryOption = None,
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show all options and reasons.")] = False,
@@ -101,13 +103,13 @@ def report(
     plan = (block_of if explanation is not None or budget else part_of)(whole, quarter, scenario)
     explained = read_explanation(explanation, plan) if explanation and isinstance(plan, Plan) else None
     page = html is not None or explained is not None or format is ReportFormat.html
-    page = page or (format is None and markdown is None and csv is None and xlsx is None)
+    page = page or (format is None and all(file is None for file in (markdown, csv, xlsx, summary)))
     first_day = first_day_of(starts, budget)
     target = html or (file.with_suffix(".html") if page else None)
     as_json = target is not None and target.suffix.lower() == ".json"
     printed = None if budget or format in (None, ReportFormat.html) else format
     outputs = Outputs(
-        printed, target if as_json else None, None if as_json else target, markdown, csv, xlsx, table, quiet
+        printed, target if as_json else None, None if as_json else target, markdown, csv, xlsx, summary, table, quiet
     )
     outputs.check([file, *([explanation] if explanation else [])], table_names(not isinstance(plan, Plan)))
     emit(plan_document(plan, explained, verbose), outputs)

@@ -15,7 +15,7 @@ from planner.judgement.concern import Rule
 from planner.judgement.quality import unproven_quality
 from planner.judgement.sellers import cheaper_elsewhere
 from planner.judgement.service import context_exceeded, late_prompts, missed_promise, one_machine
-from planner.judgement.signing import guessed_price, not_served, short_log, signed_unproven
+from planner.judgement.signing import bought_on_a_quarter, guessed_price, not_served, short_log, signed_unproven
 from planner.judgement.tiers import accepted_guesses, smaller_model
 from planner.plan.plan import Plan
 
@@ -24,6 +24,7 @@ RULES: tuple[Rule, ...] = (
         guessed_price,
         not_served,
         short_log,
+        bought_on_a_quarter,
         signed_unproven,
         missed_promise,
         late_prompts,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from planner.case.case import Workload
 from planner.case.support import is_unproven
-from planner.io.formatting import percent, usd
+from planner.catalog.terms import is_bought, term_months
+from planner.io.formatting import counted, percent, usd
 from planner.judgement.concern import Concern
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import usd_per_month
@@ -16,6 +17,7 @@ from planner.plan.signing import price_doubt, signed_on_no_quote, to_be_signed
 NAMES_SHOWN = 2
 ALL = 1e-9
 """short of the whole, by rounding"""
+MONTHS_OF_A_YEAR = 12
 ENOUGH_DAYS = 28
 """of a log: four of each day of the week"""
 
@@ -70,6 +72,24 @@ def short_log(plan: Plan) -> Iterator[Concern]:
             f"{' or '.join(dict.fromkeys(percent(w.growth_per_month_frac) for w in growing))} a month",
             remedy="plan again in a few weeks, or plan with 'scenarios:' of growth",
         )
+
+
+def bought_on_a_quarter(plan: Plan) -> Iterator[Concern]:
+    """Servers that live for years, bought for the demand of one quarter, as if they were there already."""
+    bought = [s for s in to_be_signed(plan) if is_bought(s.commitment.term)]
+    if not bought:
+        return
+    years = sorted({term_months(s.commitment.term) / MONTHS_OF_A_YEAR for s in bought})
+    prices = [plan.case.offers[s.commitment.offer].prices.bought for s in bought]
+    wait = max(p.lead_months for p in prices if p is not None)
+    late = f", and {counted(wait, 'month')} pass until all of them serve" if wait else ""
+    yield Concern(
+        key="bought-on-a-quarter",
+        usd_per_month=sum(s.line.cost_usd_per_month for s in bought),
+        sentence=f"{usd(sum(s.whole_term_usd for s in bought))} would be paid for servers that live "
+        f"{' or '.join(f'{y:g}' for y in years)} years, for the demand of one quarter{late}",
+        remedy="plan with 'horizon: 4 quarters' or more and 'scenarios:', which count what demand may become",
+    )
 
 
 def _rests_on(short: Sequence[Workload]) -> str:

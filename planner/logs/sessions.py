@@ -1,9 +1,10 @@
 """Sessions in logs: turns that go on from earlier ones, and the figures of a demand file that stand for them.
 
 Waits are measured by the tokens that wait, not by turns: a memory sees tokens, and long sessions pause differently.
-Turns, prompts and what is appended are percentiles with their means. Two figures are fitted, so that sessions drawn
-from the file have the log's mean prompt and the share of its prompt tokens that came before: the context at which
-sessions are compacted, and the share of turns that find nothing because their history was rewritten.
+Turns, prompts and what is appended are percentiles with their means. Three figures are fitted, so that sessions drawn
+from the file have the log's mean prompt and the share of its prompt tokens that came before: how much less long
+sessions append in a turn, the context at which sessions are compacted where that is not enough, and the share of turns
+that find nothing because their history was rewritten.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -22,6 +24,10 @@ LEVELS = (0.01, 0.05, 0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98,
 REWRITTEN_FRAC = 0.5
 """share of the turn before that must be kept, or its history counts as rewritten"""
 HALVINGS, FITTED_ON = 12, 160
+LEAST_SLOWS, NEARLY = 0.01, 1.05
+"""the least that is worth saying, and times the mean prompt that is near enough to it"""
+MOST_APART, LEAST_ALIKE = 10, 0.01
+"""turns between two waits that are compared, and the least correlation that is worth saying"""
 FEWEST_OF_KIND = 6
 """sessions, below which they are no kind of their own"""
 FEWEST_TURNS = 50
@@ -201,6 +207,7 @@ def _fitted_kind(rows: SessionRows, answers_kept: bool, share: float) -> Session
     first, mean = spread_of(rows.prompt[~later]), float(rows.prompt.mean())
     plain = SessionKind(
         share_frac=share,
+        alike=_alike(rows),
         turns=spread_of(turns),
         first_prompt=first,
         appended=spread_of(new[goes_on]) if goes_on.any() else NO_ANSWER,
@@ -208,24 +215,43 @@ def _fitted_kind(rows: SessionRows, answers_kept: bool, share: float) -> Session
         waits=(Waits(share_frac=1.0, points=wait_points(rows.wait_s[later], rows.kept[later] + 1.0)),),
     )
 
-    def drawn(cut_tokens: float, fresh_frac: float) -> Sessions:
+    def drawn(cut_tokens: float, slows: float | None, fresh_frac: float = 0.0) -> Sessions:
         cut = None
         if math.isfinite(cut_tokens):
             after = float(np.median(left)) if len(left) else min(first.p50, cut_tokens / 2)
             cut = Cut(tokens=round(cut_tokens), then="compact", left_tokens=min(after, 0.75 * cut_tokens))
-        return Sessions(kinds=(plain.model_copy(update={"fresh_frac": fresh_frac, "cut": cut}),))
+        return Sessions(kinds=(plain.model_copy(update={"fresh_frac": fresh_frac, "cut": cut, "slows": slows}),))
 
-    def mean_prompt(cut_tokens: float) -> float:
-        some = sample_of(drawn(cut_tokens, 0.0), FITTED_ON)
+    def mean_prompt(cut_tokens: float, slows: float | None) -> float:
+        some = sample_of(drawn(cut_tokens, slows), FITTED_ON)
         return float(some.weight @ some.prompt / some.weight.sum())
 
-    longest = float((rows.prompt + rows.answer).max())
-    cut_tokens = math.inf
-    if mean_prompt(math.inf) > mean:
-        cut_tokens = _halved(first.p50, 4 * longest, lambda x: mean_prompt(x) < mean)
-    some = sample_of(drawn(cut_tokens, 0.0))
+    longest, cut_tokens, slows = float((rows.prompt + rows.answer).max()), math.inf, None
+    if mean_prompt(longest, None) > mean:
+        cut_tokens, slows = longest, _halved(LEAST_SLOWS, 1.0, lambda x: mean_prompt(longest, x) > mean)
+        if mean_prompt(longest, slows) > NEARLY * mean:
+            cut_tokens = _halved(first.p50, longest, lambda x: mean_prompt(x, slows) < mean)
+    elif mean_prompt(math.inf, None) > mean:
+        near = mean_prompt(longest, None) > mean / NEARLY
+        cut_tokens = longest if near else _halved(longest, 4 * longest, lambda x: mean_prompt(x, None) < mean)
+    some = sample_of(drawn(cut_tokens, slows))
     found_without = float(some.weight @ some.kept / (some.weight @ some.prompt))
-    return drawn(cut_tokens, min(0.9, max(0.0, 1 - found_frac / found_without))).kinds[0]
+    return drawn(cut_tokens, slows, min(0.9, max(0.0, 1 - found_frac / found_without))).kinds[0]
+
+
+def _alike(rows: SessionRows) -> float | None:
+    """Correlation of the normal scores of two waits of a session, a few turns apart; None where there is none."""
+    later = np.isfinite(rows.wait_s)
+    order = np.argsort(rows.wait_s[later], kind="stable")
+    score = np.full(len(later), np.nan)
+    levels = (np.arange(len(order)) + 0.5) / max(1, len(order))
+    score[np.flatnonzero(later)[order]] = [NormalDist().inv_cdf(level) for level in levels.tolist()]
+    both: list[float] = []
+    for apart in range(1, MOST_APART + 1):
+        same = (rows.thread[apart:] == rows.thread[:-apart]) & later[:-apart] & later[apart:]
+        both += (score[apart:] * score[:-apart])[same].tolist()
+    found = float(np.mean(both)) if both else 0.0
+    return round(found, 3) if LEAST_ALIKE <= found < 1 else None
 
 
 def wait_points(wait_s: np.ndarray, tokens: np.ndarray) -> tuple[WaitPoint, ...]:

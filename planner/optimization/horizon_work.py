@@ -15,6 +15,7 @@ import numpy as np
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case, Future, Holding, Scenario
 from planner.case.dates import last_day_after, quarter_days
+from planner.case.prices import price_of
 from planner.case.quarters import Block as QuarterBlock
 from planner.case.quarters import (
     block_case,
@@ -22,13 +23,14 @@ from planner.case.quarters import (
     blocks_of,
     budget_periods,
     case_in,
+    case_when_signed,
     future_of,
     held_usd,
     month_groups,
 )
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
-from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
-from planner.catalog.terms import term_months
+from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd, undepreciated_usd
+from planner.catalog.terms import is_bought, term_months
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
 from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
@@ -137,7 +139,7 @@ class HorizonWork:
             for s in scenarios:
                 case, found = case_in(self.case, quarter, s), list[CommitmentColumn]()
                 prices = case.offers[g].prices.reserved() if g in case.offers else {}
-                for term in (term for term in case.purchase if term in prices):
+                for term in (term for term in case.purchase if term in prices and not is_bought(term)):
                     months = counted_months(self.case, term, quarter)
                     if months is None and long_terms:
                         months = float(inside_months(self.case, term, quarter))
@@ -147,6 +149,19 @@ class HorizonWork:
                     if column.blocks and not any(_no_worse(other, column) for other in found):
                         found = [other for other in found if not _no_worse(column, other)] + [column]
                 yield from found
+                yield from self._bought_column(g, quarter, s)
+
+    def _bought_column(self, g: str, ordered: int, s: Scenario | None) -> Iterable[CommitmentColumn]:
+        """A server that is ordered in a quarter, at its price, and serves after its lead time; none that would not."""
+        case = case_in(self.case, ordered, s)
+        price = case.offers[g].prices.bought if g in case.offers else None
+        if price is None or price.term not in case.purchase or ordered + price.lead_quarters >= self.future.quarters:
+            return
+        quarter = ordered + price.lead_quarters
+        usd_per_h, months = price.spread().usd_per_h, float(inside_months(self.case, price.term, quarter))
+        column = self._column(g, price.term, quarter, s, usd_per_h, months)
+        if column.blocks:
+            yield replace(column, owed_usd=undepreciated_usd(self.case, price, quarter))
 
     def _column(
         self, g: str, term: str, quarter: int, s: Scenario | None, usd_per_h: float, months: float
@@ -158,7 +173,7 @@ class HorizonWork:
             if quarter <= q.of.quarter < ends and (s is None or q.of.scenario == s.name) and g in q.block.fleet.offers
         )
         each, likely = usd_per_h * HOURS_PER_MONTH, s.probability_frac if s else 1.0
-        upfront = case_in(self.case, quarter, s).offers[g].prices.upfront().get(term)
+        upfront = None if is_bought(term) else case_in(self.case, quarter, s).offers[g].prices.upfront().get(term)
         return CommitmentColumn(
             offer=g,
             term=term,
@@ -200,7 +215,7 @@ class HorizonWork:
     def _signed(self, c: CommitmentColumn, n: int) -> SignedCommitment:
         first = quarter_days(self.future.starts, c.quarter)[0]
         scenario = next((s for s in self.future.scenarios if s.name == c.scenario), None)
-        upfront = case_in(self.case, c.quarter, scenario).offers[c.offer].prices.upfront().get(c.term)
+        price = price_of(case_when_signed(self.case, c.offer, c.term, c.quarter, scenario), c.offer, c.term)
         likely = scenario.probability_frac if scenario else 1.0
         return SignedCommitment(
             offer=c.offer,
@@ -211,7 +226,7 @@ class HorizonWork:
             first_day=first,
             last_day=last_day_after(first, term_months(c.term)),
             usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
-            upfront_usd=n * upfront.upfront_usd if upfront else 0.0,
+            upfront_usd=n * price.upfront_usd if price else 0.0,
             inside_usd=n * c.usd_per_month * inside_months(self.case, c.term, c.quarter),
             beyond_usd=n * c.usd_per_month * beyond_months(self.case, c.term, c.quarter),
             counted_usd=n * c.usd / likely,

@@ -87,6 +87,10 @@ class SessionKind(Strict):
     waits: tuple[Waits, ...] = Field(min_length=1)
     fresh_frac: float = Field(default=0.0, ge=0, lt=1)
     """share of later turns that find nothing: their history was rewritten"""
+    slows: float | None = Field(default=None, gt=0, le=1)
+    """a turn of a session with n turns appends as much as n to the power of minus this; None: as much in any session"""
+    alike: float | None = Field(default=None, gt=0, lt=1)
+    """correlation of two waits of a session, as normal scores; None: each is drawn by itself"""
     cut: Cut | None = None
 
 
@@ -244,8 +248,12 @@ def _of_kind(kind: SessionKind, sessions: int, rng: np.random.Generator) -> Samp
     turns = np.clip(np.round(_drawn(kind.turns, _even(sessions, rng))), 1, MOST_TURNS).astype(int)
     count = int(turns.sum())
     appended, answer = (np.maximum(1.0, _drawn(x, _even(count, rng))) for x in (kind.appended, kind.answer))
+    if kind.slows is not None:
+        less = np.repeat(turns**-kind.slows, turns)
+        appended = np.maximum(1.0, appended * less / less.mean())
     first = np.maximum(1.0, _drawn(kind.first_prompt, _even(sessions, rng)))
-    wait = waits_at(kind.waits, _even(count, rng), _even(count, rng))
+    levels = _even(count, rng) if kind.alike is None else _alike(kind.alike, turns, rng)
+    wait = waits_at(kind.waits, _even(count, rng), levels)
     fresh = _even(count, rng) < kind.fresh_frac
     prompt, kept, is_first, length = (
         np.zeros(count),
@@ -298,6 +306,13 @@ def waits_at(waits: tuple[Waits, ...], kind: np.ndarray, level: np.ndarray) -> n
 def _even(count: int, rng: np.random.Generator) -> np.ndarray:
     """Numbers between 0 and 1 that cover it evenly, in an order by chance."""
     return np.asarray((rng.permutation(count) + rng.random(count)) / count)
+
+
+def _alike(correlation: float, turns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Numbers between 0 and 1 that cover it evenly, of which those of a session are alike."""
+    own, count = np.repeat(rng.standard_normal(len(turns)), turns), int(turns.sum())
+    score = np.sqrt(correlation) * own + np.sqrt(1 - correlation) * rng.standard_normal(count)
+    return np.asarray((np.argsort(np.argsort(score)) + rng.random(count)) / count)
 
 
 def _drawn(spread: LengthSpread, level: np.ndarray) -> np.ndarray:

@@ -165,6 +165,8 @@ class Document:
     """for files, where they are not those of the parts"""
     facts: Callable[[], Iterable[tuple[str, Cell]]] = tuple
     """figures of the whole, for the first sheet of a workbook"""
+    summary: Callable[[], Document] | None = None
+    """one page of it to be signed; None: nothing of it is"""
 
     def all_tables(self) -> tuple[Table, ...]:
         """Each table once, for files."""

@@ -86,7 +86,8 @@ def places(plan: Plan) -> str:
     offers = [plan.case.offers[line.offer] for line in plan.fleet]
     where = sorted({f"{offer.provider} {offer.region}" for offer in offers})
     named = " and ".join(where) if len(where) <= PLACES_SAID else f"{len(where)} regions"
-    assumed = any(a.key == "menu.regions" for a in plan.assumptions)
+    rented = any(offer.prices.bought is None for offer in offers)
+    assumed = rented and any(a.key == "menu.regions" for a in plan.assumptions)
     return f"in {named}{' (assumed)' if assumed else ''}"
 
 

@@ -23,6 +23,7 @@ from planner.reports.document import (
     as_sentence,
 )
 from planner.reports.phrases import proof
+from planner.reports.summary import horizon_summary
 from planner.reports.table import HTML, PLAIN, RICH, Cell
 from planner.reports.tables import horizon as tables
 from planner.reports.tables.plan import fleet
@@ -50,6 +51,7 @@ def horizon_document(horizon: HorizonPlan) -> Document:
         f"{horizon.case_hash[:19]}.",
         tab=f"{horizon.name}: {usd(least)}{_measure(horizon)}",
         json=horizon.to_json,
+        summary=lambda: horizon_summary(horizon),
         tables=lambda: tables.tables_of(horizon),
         facts=lambda: _facts(horizon),
     )

@@ -19,6 +19,7 @@ from planner.reports.first_screen import all_concerns, answer, fleet_lines, mone
 from planner.reports.operation import operation_parts
 from planner.reports.options import option_parts, rejection_parts
 from planner.reports.studies import study_parts
+from planner.reports.summary import plan_summary
 from planner.reports.table import BLANK, HTML, MARKDOWN, PEOPLE, PLAIN, RICH, TEXT, Column, Row, Table, two_columns
 from planner.reports.tables import plan as tables
 from planner.reports.tables.answers import with_other_demand
@@ -76,6 +77,7 @@ def _block_document(plan: Plan, explanation: Explanation | None, verbose: bool) 
         f"{plan.case_hash[:19]}.",
         tab=f"{plan.name}: {usd(plan.total_usd_per_month)} / month",
         json=plan.to_json,
+        summary=lambda: plan_summary(plan),
         tables=lambda: tables.tables_of(plan),
         facts=lambda: (
             ("plan", plan.name),

@@ -249,10 +249,22 @@ def every_plan(horizon: TinyHorizon) -> Iterator[tuple[tuple[int, ...], dict[str
         owed = [sum(n * c.owed_usd for n, c in signed if c.scenario in (None, s)) for s in SCENARIOS]
         if problem.max_owed_usd is not None and max(owed) > problem.max_owed_usd:
             continue
+        if not _keeps_to_quotas(problem, signed):
+            continue
         counts = [tuple(sum(n for n, c in signed if c.offer == g and b in c.blocks) for g in offers) for b in range(3)]
         own = {s: MONTHS * later[k][counts[k + 1]] for k, s in enumerate(SCENARIOS)}
         for of_first in first[counts[0]]:
             yield x, {s: (of_first[s], own[s]) for s in SCENARIOS}
+
+
+def _keeps_to_quotas(problem: HorizonProblem, signed: list[tuple[int, CommitmentColumn]]) -> bool:
+    """Whether no block has more of an offer signed than there may be."""
+    for b, block in enumerate(problem.blocks):
+        for g, offer in block.fleet.offers.items():
+            there = offer.on_hand + sum(n for n, c in signed if c.offer == g and b in c.blocks)
+            if offer.max_instances is not None and there > offer.max_instances:
+                return False
+    return True
 
 
 def _first_quarter(block: Block, case: Case, offers: list[str]) -> dict[tuple[int, ...], list[dict[str, float]]]:
@@ -286,3 +298,38 @@ def _with_commitments(case: Case, offers: list[str]) -> dict[tuple[int, ...], Ca
         }
         table[counts] = replace(case, offers={**case.offers, **more})
     return table
+
+
+def horizon_with_servers(seed: int) -> TinyHorizon:
+    """One offer is a server that is bought, with a lead of a quarter or none, whose GPUs in use pay for energy.
+
+    There is room for two. Another offer may be committed to for a quarter.
+    """
+    rng = np.random.default_rng([seed, 54])
+    case = random_case(seed, limits=False)
+    g, *others = sorted(case.offers)
+    usd_per_gpu_h = {name: float(rng.choice([0.0, 0.3]) * rng.uniform(0.5, 1.5)) for name in others}
+    offers = {
+        name: replace(case.offers[name], reserved_usd_per_h={}, usd_per_gpu_h=usd_per_gpu_h[name]) for name in others
+    }
+    energy = float(rng.uniform(0.05, 0.6))
+    own = replace(case.offers[g], on_demand_usd_per_h=None, spot_usd_per_h=None, reserved_usd_per_h={}, max_instances=2)
+    case = replace(case, offers={g: replace(own, usd_per_gpu_h=energy)} | offers)
+    likely, lead = float(rng.uniform(0.2, 0.8)), int(rng.choice([0, 1]))
+    cases = tuple(_scaled(case, float(factor)) for factor in (1.0, rng.uniform(0.2, 0.9), rng.uniform(1.0, 1.8)))
+    monthly = 730 * own.box * float(rng.uniform(0.3, 1.2))
+    owed = [float(usd) for usd in rng.uniform(2e3, 9e3, 2)]
+    serves, quarters = ((0, 1, 2), 2) if lead == 0 else ((1, 2), 1)
+    term, in_all = "bought-48mo", quarters * MONTHS * monthly
+    commitments = [CommitmentColumn(g, term, lead, None, serves, in_all, monthly, owed[0], MOST)]
+    if lead == 0:
+        chances = ((1, "low", likely), (2, "high", 1 - likely))
+        commitments += [
+            CommitmentColumn(g, term, 1, s, (b,), MONTHS * p * monthly, monthly, owed[1], MOST) for b, s, p in chances
+        ]
+    for other in others[:1]:
+        usd = 730 * (offers[other].on_demand_usd_per_h or 2.0 * offers[other].box) * float(rng.uniform(0.3, 0.8))
+        commitments.append(CommitmentColumn(other, "short", 0, None, (0,), MONTHS * usd, usd, most=1))
+    limit = float(rng.uniform(0, 2.5e4)) if rng.random() < 0.3 else None
+    alike = _each_month(case)
+    return _horizon(cases, cases[0].fleet, {"low": alike, "high": alike}, tuple(commitments), likely, limit)

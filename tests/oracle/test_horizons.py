@@ -17,7 +17,15 @@ from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import usd_in
 from tests.oracle.capped_horizons import capped_horizon, least_costs
-from tests.oracle.horizons import TinyHorizon, least_of, least_usd, tiny_horizon, tiny_horizon_apart, with_budget
+from tests.oracle.horizons import (
+    TinyHorizon,
+    horizon_with_servers,
+    least_of,
+    least_usd,
+    tiny_horizon,
+    tiny_horizon_apart,
+    with_budget,
+)
 
 SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
 AMENDED_SEEDS = [14, 15, 19]
@@ -83,6 +91,21 @@ def test_budgets_over_quarters_couple_them(seed: int, worst: bool) -> None:
     assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
     assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
     assert solution.outcome in (Outcome.OPTIMAL, Outcome.WITHIN_GAP)
+
+
+SERVER_SEEDS = range(60)
+
+
+@pytest.mark.parametrize("seed", SERVER_SEEDS)
+def test_servers_that_are_bought(seed: int) -> None:
+    """With lead times, room for two, energy by use, and what they may still lose in value after the horizon."""
+    horizon = horizon_with_servers(seed)
+    truth, solution = least_usd(horizon), solved(horizon.problem, "highs" if seed % 4 == 0 else "cbc")
+    if truth == math.inf:
+        assert solution.outcome in (Outcome.INFEASIBLE, Outcome.NOT_FOUND)
+        return
+    assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
+    assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
 
 
 @pytest.mark.parametrize("seed", BEYOND_ANY_PLAN)

@@ -11,11 +11,14 @@ import pytest
 
 import planner
 from planner.checker import check_plan
+from planner.io.formatting import usd
+from planner.judgement import concerns_of
 from planner.levers import levers_in_use
 from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.reports.focus import focus_rows_of
+from planner.reports.glance import places
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
 from tests.support.shared_plans import CHAT, fleet_plan
@@ -185,3 +188,71 @@ def test_they_are_left_out_by_name() -> None:
     case = planner.case_from_text(OWN.replace("  own:\n", "  own: []\n").replace(SERVER, ""))
     assert not [way for way in case.purchase if way.startswith("bought")]
     assert not [key for key in case.offers if key.startswith("own/")]
+
+
+def test_years_that_rest_on_a_quarter_are_a_concern() -> None:
+    (concern,) = (c for c in concerns_of(planned()) if c.key == "bought-on-a-quarter")
+    count = sum(line.instances_by_slot[0] for line in planned().fleet)
+    assert usd(310_000 * count) in concern.sentence and "live 4 years" in concern.sentence
+    assert "3 months pass" in concern.sentence
+    rented = planned(OWN.replace("price: $310k", "price: $9M"))
+    assert rented.fleet and not rented.commitments
+    assert not [c for c in concerns_of(rented) if c.key == "bought-on-a-quarter"]
+
+
+def test_a_site_of_the_file_is_not_assumed() -> None:
+    assert places(planned(OWN.replace("  regions: [us-east-1]\n", ""))) == "in own hq"
+
+
+HORIZON = OWN.replace("lead_months: 3", "lead_months: 4, max_instances: 3").replace(
+    "\nworkloads:", "\nstarts: 2027-01-01\nhorizon: 4 quarters\nworkloads:", 1
+)
+
+
+@cache
+def planned_for_a_year() -> Json:
+    return planner.plan_fleet(planner.case_from_text(HORIZON)).as_json()
+
+
+def test_a_server_serves_after_its_lead_time_and_costs_its_months_in_the_horizon() -> None:
+    """Four months are two quarters; what is left of its life after the horizon is no cost, nor owed in cash."""
+    horizon = planned_for_a_year()
+    (signed,) = [c for c in horizon["commitments"] if c["term"] == "bought-48mo"]
+    price = planned().case.offers["own/8xh200@hq"].prices.bought
+    assert price is not None
+    assert (signed["quarter"], signed["scenario"], signed["first_day"]) == (2, None, "2027-07-01")
+    assert signed["last_day"] == "2031-06-30"
+    assert signed["counted_usd"] == signed["inside_usd"]
+    assert signed["inside_usd"] == pytest.approx(signed["instances"] * 6 * price.usd_per_month)
+    assert signed["upfront_usd"] == signed["instances"] * 310_000
+    first, _, third, _ = horizon["quarters"]
+    assert not [h for h in first["plan"]["case"].get("held", ()) if h["offer"].startswith("own/")]
+    assert third["plan"]["costs"]["energy_usd_per_month"] > 0
+    assert third["plan"]["costs"]["bought_usd_per_month"] == 0
+
+
+HORIZON_LIES: dict[str, tuple[Callable[[Json], object], str]] = {
+    "serves at once": (lambda c: c.update(quarter=0, first_day="2027-01-01", last_day="2030-12-31"), "ordered before"),
+    "lives longer": (lambda c: c.update(last_day="2032-06-30"), "its last day is"),
+    "is cheaper": (lambda c: c.update(inside_usd=1.0), "inside_usd is"),
+}
+
+
+@pytest.mark.parametrize("lie", HORIZON_LIES)
+def test_a_changed_horizon_is_refused(lie: str) -> None:
+    change, words = HORIZON_LIES[lie]
+    plan = copy.deepcopy(planned_for_a_year())
+    assert check_plan(plan) == []
+    change(plan["commitments"][0])
+    problems = check_plan(plan)
+    assert any(words in problem for problem in problems), problems
+
+
+def test_a_limit_on_liabilities_counts_what_servers_are_still_to_lose() -> None:
+    """Of a server that serves 6 of 48 months, 42 / 48 of what it loses in value."""
+    each = (310_000 - 46_500) * 42 / 48
+    for limit, most in ((0.9 * each, 0), (1.1 * each, 1)):
+        text = HORIZON.replace("spread: false}", f"spread: false, max_liability: ${limit:.0f}}}")
+        text = text.replace("max_deployments: 1", "max_deployments: 2")
+        horizon = planner.plan_fleet(planner.case_from_text(text))
+        assert sum(c.instances for c in horizon.commitments if c.term == "bought-48mo") == most

@@ -25,7 +25,7 @@ def session_lines(rows: SessionRows, sessions: Sessions) -> list[str]:
         f"drawn from these figures: {float(drawn.weight @ drawn.prompt / drawn.weight.sum()):,.0f} a request, of which "
         f"{ages_of(sessions, 1).found_frac(np.inf):.1%} came before",
         "kinds are by how long sessions grow and how fast they go on; waits are by the tokens that wait",
-        "'longest' and 'rewritten' are fitted to the mean prompt and to the share that came before",
+        "'slows', 'longest' and 'rewritten' are fitted to the mean prompt and to the share that came before",
         *rows.assumed,
     )
     lines = ["    sessions:", *(f"      # {escaped(note)}" for note in notes), "      kinds:"]
@@ -44,6 +44,7 @@ def _shares(fracs: list[float]) -> list[str]:
 
 def _kind_lines(kind: SessionKind, share: str) -> list[str]:
     points = ", ".join(f"{{below: {100 * p.below_frac:g}%, wait: {_seconds(p.seconds)}}}" for p in kind.waits[0].points)
+    alike = "" if kind.alike is None else f", alike: {100 * kind.alike:.3g}%"
     lines = [
         f"        - share: {share}%",
         f"          turns: {_spread(kind.turns)}",
@@ -51,8 +52,10 @@ def _kind_lines(kind: SessionKind, share: str) -> list[str]:
         f"          appended: {_spread(kind.appended)}",
         f"          answers: {_spread(kind.answer)}",
         f"          rewritten: {100 * kind.fresh_frac:.3g}%",
-        f"          waits: {{tools: {{points: [{points}]}}}}",
+        f"          waits: {{tools: {{points: [{points}]}}{alike}}}",
     ]
+    if kind.slows is not None:
+        lines.append(f"          slows: {100 * kind.slows:.3g}%")
     if kind.cut is not None:
         tokens, left = kind.cut.tokens, round(min(kind.cut.left_tokens, kind.cut.tokens - 1))
         lines.append(f"          longest: {{tokens: {tokens}, then: {kind.cut.then}, left: {left}}}")

@@ -17,7 +17,6 @@ from planner.io.errors import did_you_mean, shown
 
 OWN = "own"
 """the provider of servers that are bought"""
-NOT_YET = "Plan one quarter: leave out horizon and scenarios, or these servers"
 ENERGY = "Add usd_per_kwh: 0.11, what energy costs there"
 W_PER_KW = 1e3
 
@@ -25,9 +24,6 @@ W_PER_KW = 1e3
 def own_offers(spec: DemandFile, catalog: Catalog, notes: Notes) -> dict[str, Offer]:
     """What may be bought, by key; how many of each a site's power lets stand there is what can be had of it."""
     _check_sites(spec, notes)
-    several = (spec.horizon or 1) > 1 or spec.scenarios or spec.unused_after_horizon or spec.policy.max_liability
-    if spec.menu.own and several:
-        notes.complain(("menu", OWN), "plans of several quarters do not know servers of your own yet", NOT_YET)
     offers: dict[str, Offer] = {}
     for k, own in enumerate(spec.menu.own or ()):
         path: Keys = ("menu", OWN, k)

@@ -58,6 +58,8 @@ def _kind(spec: KindSpec, share: float) -> SessionKind:
         answer=_spread(spec.answers),
         waits=tuple(Waits(share_frac=part, points=_points(w)) for w, part in given if w is not None),
         fresh_frac=spec.rewritten,
+        slows=spec.slows or None,
+        alike=waits.alike or None,
         cut=cut,
     )
 

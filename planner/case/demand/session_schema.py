@@ -55,6 +55,8 @@ class WaitsSpec(Strict):
     """Before the words of a human: minutes, such as {p50: 2min, p95: 40min}."""
     people_share: Fraction | None = None
     """Share of the turns that follow a human's words."""
+    alike: Fraction = 0.0
+    """How much the waits of one session are alike: the correlation of two. By default each is drawn by itself."""
 
     @model_validator(mode="after")
     def _shares(self) -> WaitsSpec:
@@ -65,6 +67,8 @@ class WaitsSpec(Strict):
             raise FieldProblem(("people_share",), "must be given with both kinds of waits", "Write people_share: 15%")
         if not both and self.people_share is not None:
             raise FieldProblem(("people_share",), "has no effect with one kind of waits", "Remove it")
+        if self.alike >= 1:
+            raise FieldProblem(("alike",), "would leave a session one wait", "Write a share below 100%")
         return self
 
 
@@ -104,6 +108,8 @@ class KindSpec(Strict):
     """Tokens of the first prompt: instructions, tools and the first question."""
     appended: Spread | None = None
     """New tokens in the prompt of each later turn: results of tools or words of people, without answers."""
+    slows: Fraction = 0.0
+    """How much less a turn of a longer session appends: with n turns, n to the power of minus this."""
     answers: Spread | None = None
     """Generated tokens of a turn, which are part of the next prompt."""
     waits: WaitsSpec | None = None
@@ -146,9 +152,10 @@ class SessionsSpec(KindSpec):
             if missing:
                 raise FieldProblem((), f"needs '{missing[0]}'", f"Give {', '.join(missing)}")
             return self
-        given = [name for name in (*WITHOUT_KINDS, "longest") if getattr(self, name) is not None]
-        if given or self.rewritten or self.share is not None:
-            name = given[0] if given else "rewritten" if self.rewritten else "share"
+        given = [name for name in (*WITHOUT_KINDS, "longest", "share") if getattr(self, name) is not None]
+        given += [name for name in ("rewritten", "slows") if getattr(self, name)]
+        if given:
+            name = given[0]
             raise FieldProblem((name,), "cannot be combined with 'kinds'", "Write it for each kind")
         for k, kind in enumerate(self.kinds):
             missing = kind.missing() + (["share"] if not kind.share else [])

@@ -18,7 +18,7 @@ from planner.case.case import OWNED, Case, Future, Holding
 from planner.case.dates import quarter_days
 from planner.case.quarters import MonthGroup, case_in, covers, future_of, holding_usd, month_groups, span_name
 from planner.case.slots import hours_in_a_month
-from planner.catalog.terms import term_months
+from planner.catalog.terms import is_bought, term_months
 from planner.plan.account import account_of
 from planner.plan.account.boxes import boxes_filled
 from planner.plan.horizon.horizon_plan import (
@@ -235,6 +235,8 @@ def usd_per_month(c: SignedCommitment | Holding) -> float:
 
 def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
     """Still to be paid in cash after the horizon; what is paid up front is not."""
+    if is_bought(c.term):
+        return 0.0
     months = term_months(c.term)
     later_usd_per_h = c.usd_per_h - c.upfront_usd / (c.instances * months * HOURS_PER_MONTH)
     left = months - MONTHS_OF_A_QUARTER * len(quarters_covered(horizon, c))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import planner
+from planner.case.demand.from_sessions import session_lines
 from planner.io.errors import InputError
 from planner.logs.reading.session_files import is_session_file, read_session_file
 from planner.logs.sessions import SessionRows, are_sessions, fitted, rows_of_blocks, rows_of_turns
@@ -45,6 +47,22 @@ def test_figures_of_a_log_find_what_the_log_finds() -> None:
     for seconds in (5.0, 30.0, 200.0, 1e6):
         found = float(again[later & (rows.wait_s <= seconds)].sum() / rows.prompt.sum())
         assert ages.found_frac(seconds) == pytest.approx(found, abs=0.03)
+
+
+def test_what_a_file_says_of_paces_and_growth_is_what_was_fitted() -> None:
+    rows = drawn()
+    runs = np.concatenate([np.full(n, k % 2) for k, n in enumerate(np.bincount(rows.thread))])  # slow and fast sessions
+    waits = np.where(runs == 1, 0.2, 5.0) * rows.wait_s
+    sessions = fitted(replace(rows, wait_s=waits), by_length=1, by_pace=1)
+    (kind,) = sessions.kinds
+    assert kind.alike is not None and 0.2 < kind.alike < 0.9
+    assert fitted(rows, by_length=1, by_pace=1).kinds[0].alike is None
+    slower = sessions.model_copy(update={"kinds": (kind.model_copy(update={"slows": 0.4}),)})
+    text = "\n".join(["workloads:", "  - name: w", "    models: [llama-3.1-8b]", "    forecast: {sessions_per_day: 1k}",
+                      *session_lines(rows, slower), "baseline: openai/gpt-4o", ""])  # fmt: skip
+    again = planner.case_from_text(text).workloads[0].sessions
+    assert again is not None
+    assert (again.kinds[0].slows, again.kinds[0].alike) == (0.4, pytest.approx(kind.alike, rel=0.01))
 
 
 def test_turns_of_a_named_session_go_on_from_each_other() -> None:

@@ -151,3 +151,31 @@ def test_the_same_sessions_give_the_same_figures() -> None:
     sample_of.cache_clear()
     again = ages_of(sessions(), 2)
     assert np.array_equal(first.below, again.below)
+
+
+def test_long_sessions_may_append_less_in_a_turn_and_pause_alike() -> None:
+    kind = SessionKind(
+        share_frac=1.0,
+        turns=LengthSpread(p50=30, p95=150),
+        first_prompt=LengthSpread(p50=5000, p95=9000),
+        appended=LengthSpread(p50=600, p95=4000),
+        answer=LengthSpread(p50=1e-3, p95=1e-3),
+        waits=(
+            Waits(share_frac=1.0, points=(WaitPoint(below_frac=0.01, seconds=1), WaitPoint(below_frac=1, seconds=900))),
+        ),
+    )
+    plain, slow, alike = (
+        sample_of(Sessions(kinds=(k,)))
+        for k in (kind, kind.model_copy(update={"slows": 1.0}), kind.model_copy(update={"alike": 0.5}))
+    )
+    new = [float((some.prompt - some.kept).sum() / len(some.prompt)) for some in (plain, slow)]
+    assert new[1] == pytest.approx(new[0], rel=0.08)  # what is new of a turn stays as it was on average
+    assert slow.prompt.max() < 0.5 * plain.prompt.max()  # and no session grows as long
+    for some, low, high in ((plain, -0.03, 0.03), (alike, 0.4, 0.6)):
+        later = np.flatnonzero((some.session[1:] == some.session[:-1]) & np.isfinite(some.wait_s[:-1]))
+        score = np.log(np.where(np.isfinite(some.wait_s), some.wait_s, 1.0))
+        assert low < np.corrcoef(score[later], score[later + 1])[0, 1] < high
+    waits = [np.sort(some.wait_s[np.isfinite(some.wait_s)]) for some in (plain, alike)]
+    assert np.percentile(waits[1], [10, 50, 90]) == pytest.approx(np.percentile(waits[0], [10, 50, 90]), rel=0.05)
+    blind = [ages_of(Sessions(kinds=(k,)), 4).found_frac(60.0) for k in (kind, kind.model_copy(update={"alike": 0.5}))]
+    assert blind[1] > blind[0]  # short waits that come in runs add up to less
