@@ -7,11 +7,12 @@ with other vendors would be another plan, not a simpler one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from planner.case.case import Case
+from planner.case.case import Allowance, Case
 from planner.case.changes import with_limits
+from planner.catalog.entries import Offer
 from planner.plan.complications import Kind, parts_of
 from planner.plan.plan import Plan
 from planner.plan.simpler import Reduction, Simpler
@@ -98,4 +99,13 @@ def simplified(plan: Plan, cuts: list[Cut]) -> Case:
         choose_simplest=None,
     )(case)
     used = {w.api for w in plan.workloads if w.api_share_frac}
-    return changed.model_copy(update={"offers": on_menu, "menu_apis": tuple(a for a in case.menu_apis if a in used)})
+    menu_apis = tuple(a for a in case.menu_apis if a in used)
+    covered = {"allowances": tuple(_on_menu(a, on_menu) for a in case.allowances)} if case.allowances else {}
+    return changed.model_copy(update={"offers": on_menu, "menu_apis": menu_apis, **covered})
+
+
+def _on_menu(allowance: Allowance, offers: Mapping[str, Offer]) -> Allowance:
+    """A savings plan with the rates of offers that are left."""
+    if allowance.rates is None:
+        return allowance
+    return allowance.model_copy(update={"rates": {key: usd for key, usd in allowance.rates.items() if key in offers}})

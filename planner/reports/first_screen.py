@@ -35,6 +35,7 @@ from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it, wh
 from planner.reports.tables.operation import in_short
 from planner.reports.tables.pools import pools
 from planner.reports.text import as_text
+from planner.reports.ways_to_buy import ways_to_buy
 
 KINDS_SAID = 4
 LARGE_TEAM_FRAC = 0.1
@@ -129,7 +130,7 @@ def signing(plan: Plan) -> Group:
     nothing = f"Nothing to sign: {beside} is pay-as-you-go"
     stops = tuple(_stop(c) + _said(c) for c in concerns_of(plan) if c.stops_signing)
     table = TablePart(to_sign(plan), most_of_text=SIGNED_SHOWN)
-    longer = Lines(tuple(phrases.longer_terms(plan)), tone="small")
+    longer = Lines((*ways_to_buy(plan), *phrases.longer_terms(plan)), tone="small")
     return Group(
         (Lines(stops, tone="stop"), table, longer),
         title if plan.commitments or allowances_to_be_signed(plan) else nothing,

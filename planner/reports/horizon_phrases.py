@@ -11,6 +11,7 @@ from planner.catalog.terms import is_term
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
+    book_beyond_usd,
     days_of,
     expected_baseline_usd,
     months_name,
@@ -63,7 +64,9 @@ def sign_now(horizon: HorizonPlan) -> str:
     owed = sum(owed_beyond_usd(horizon, c) for c in signed)
     paid = f"{usd(cash)} in cash at signing" if cash else "no cash at signing"
     rest = f"{usd(owed)} owed after the horizon" if owed > NOTHING_USD else "nothing owed after the horizon"
-    return f"sign now: {what}; {monthly} / month, {paid}, {rest}"
+    worth = sum(book_beyond_usd(horizon, c) or 0.0 for c in signed)
+    left = f", {usd(worth)} of book value left then" if worth else ""
+    return f"sign now: {what}; {monthly} / month, {paid}, {rest}{left}"
 
 
 def costs(horizon: HorizonPlan) -> Iterator[str]:

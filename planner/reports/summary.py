@@ -10,6 +10,7 @@ from planner.judgement import concerns_of
 from planner.judgement.signing import guessed_signature
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import (
+    book_beyond_usd,
     expected_baseline_usd,
     owed_beyond_usd,
     percentile_usd,
@@ -28,7 +29,8 @@ from planner.reports.tables.answers import to_sign, what_moves_it, whole_terms_u
 
 RISKS, ROWS = 3, 8
 """how many risks are named, and rows of what is signed shown"""
-SIGNED = ("offer", "term", "instances", "first_day", "last_day", "usd_per_month", "upfront_usd", "owed_beyond_usd")
+SIGNED = ("offer", "term", "instances", "first_day", "last_day", "usd_per_month", "upfront_usd", "owed_beyond_usd",
+          "book_beyond_usd")  # fmt: skip
 """columns of what is signed that fit on a page"""
 SIGNERS = ("prepared by", "engineering", "finance")
 LINE = "_" * 24
@@ -139,7 +141,9 @@ def _horizon_parts(horizon: HorizonPlan) -> Iterator[Part]:
     signed = horizon.signed_now
     owed = sum(owed_beyond_usd(horizon, c) for c in signed)
     monthly, cash = sum(map(usd_per_month, signed)), sum(c.upfront_usd for c in signed)
+    worth = sum(book_beyond_usd(horizon, c) or 0.0 for c in signed)
     said = f"committed now: {usd(monthly)} a month, {usd(cash)} in cash, {usd(owed)} owed after the horizon"
+    said += f", when servers that are bought are still worth {usd(worth)}" if worth else ""
     whole = of_a_horizon.sign_now(horizon)
     short = replace(whole, columns=tuple(c for c in whole.columns if c.key in SIGNED), notes=())
     table = TablePart(short, most=ROWS, most_of_text=ROWS)

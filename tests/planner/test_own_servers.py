@@ -16,11 +16,14 @@ from planner.judgement import concerns_of
 from planner.levers import levers_in_use
 from planner.plan.account import account_of
 from planner.plan.account.other_demand import other_demand
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
+from planner.reports import horizon_phrases
 from planner.reports.focus import focus_rows_of
 from planner.reports.glance import places
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
+from planner.reports.tables.horizon import sign_now
 from tests.support.shared_plans import CHAT, fleet_plan
 from tests.support.tampering import Json, rehashed
 
@@ -210,8 +213,26 @@ HORIZON = OWN.replace("lead_months: 3", "lead_months: 4, max_instances: 3").repl
 
 
 @cache
+def plan_of_a_year() -> HorizonPlan:
+    plan = planner.plan_fleet(planner.case_from_text(HORIZON))
+    assert isinstance(plan, HorizonPlan)
+    return plan
+
+
 def planned_for_a_year() -> Json:
-    return planner.plan_fleet(planner.case_from_text(HORIZON)).as_json()
+    return plan_of_a_year().as_json()
+
+
+def test_what_servers_are_worth_after_the_horizon_is_said() -> None:
+    """Of $263,500 that each loses over 48 months, 6 have passed; what no hour on demand is sold for has no payback."""
+    plan = plan_of_a_year()
+    (signed,) = (c for c in plan.signed_now if c.term == "bought-48mo")
+    worth = signed.instances * (310_000 - 263_500 * 6 / 48)
+    table = sign_now(plan)
+    (row,) = (dict(zip([c.key for c in table.columns], cells, strict=True)) for cells in table.rows)
+    assert row["book_beyond_usd"] == pytest.approx(worth)
+    assert row["months_to_pay"] is None
+    assert f"{usd(worth)} of book value left then" in horizon_phrases.sign_now(plan)
 
 
 def test_a_server_serves_after_its_lead_time_and_costs_its_months_in_the_horizon() -> None:

@@ -233,6 +233,14 @@ def usd_per_month(c: SignedCommitment | Holding) -> float:
     return c.instances * c.usd_per_h * HOURS_PER_MONTH
 
 
+def book_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
+    """What servers that are bought are still worth when the horizon ends; None for what is rented."""
+    price = horizon.case.offers[c.offer].prices.bought
+    if not is_bought(c.term) or price is None:
+        return None
+    return c.instances * price.book_usd(MONTHS_OF_A_QUARTER * len(quarters_covered(horizon, c)))
+
+
 def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
     """Still to be paid in cash after the horizon; what is paid up front is not."""
     if is_bought(c.term):

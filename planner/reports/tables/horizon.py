@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from planner.case.case import OWNED
+from planner.catalog.terms import is_bought
 from planner.plan.horizon.horizon_plan import HorizonPlan, SignedCommitment
 from planner.plan.horizon.horizon_view import (
     Use,
+    book_beyond_usd,
     break_even_frac,
     committed_in,
     expected_utilization,
@@ -43,6 +45,9 @@ def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
 
 
 def sign_now(horizon: HorizonPlan) -> Table:
+    signed = horizon.signed_now
+    bought = any(is_bought(c.term) for c in signed)
+    worth_after = C("book_beyond_usd", "worth after $", "money", get=lambda c: book_beyond_usd(horizon, c))
     columns = (
         C("offer", "sign now"),
         C("term", "term"),
@@ -53,21 +58,22 @@ def sign_now(horizon: HorizonPlan) -> Table:
         C("usd_per_month", "$/month", "money", get=usd_per_month),
         C("upfront_usd", "cash now $", "money"),
         C("owed_beyond_usd", "owed after $", "money", get=lambda c: owed_beyond_usd(horizon, c)),
+        *([worth_after] if bought else []),
         C("inside_usd", "in the horizon $", "money", DATA),
         C("beyond_usd", "after it $", "money", DATA),
         C("counted_usd", "counted $", "money", DATA),
         C("break_even_utilization_frac", "breaks even at", "percent", missing="not sold on demand",
           get=lambda c: break_even_frac(horizon, c)),
         C("expected_utilization_frac", "utilization", "percent", get=lambda c: expected_utilization(horizon, c)),
-        C("months_to_pay", "payback, months", ",.1f", missing="never", get=lambda c: months_to_pay(horizon, c)),
+        C("months_to_pay", "payback, months", ",.1f", get=lambda c: months_to_pay(horizon, c)),
     )  # fmt: skip
     notes = (
         "owed after: still to be paid when the horizon ends; breaks even at: the utilization at which it costs as much "
         "as the same hours on demand",
         "utilization: expected, of all commitments to the offer; payback: months of such demand until the hours used "
         "would have cost as much on demand as the whole term",
+        *(["worth after: book value of servers that are bought, when the horizon ends"] if bought else []),
     )
-    signed = horizon.signed_now
     return Table("sign_now", "Sign now", columns, signed, notes if signed else ())
 
 

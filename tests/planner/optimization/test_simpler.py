@@ -6,12 +6,12 @@ from functools import cache
 
 import planner
 from planner.checker import check_plan
-from planner.optimization.simpler import cuts_of
+from planner.optimization.simpler import cuts_of, simplified
 from planner.plan.complications import parts_of
 from planner.plan.plan import Plan
 from planner.reports.phrases import simpler_plan
 from solvers.search.fleet_solution import Options
-from tests.support.shared_plans import plan_of
+from tests.support.shared_plans import CHAT, fleet_plan, plan_of
 from tests.support.shown import first_screen
 
 OVERFLOW = """
@@ -82,3 +82,14 @@ def test_the_time_limit_holds_for_it() -> None:
     plan = planner.plan_fleet(planner.case_from_text(OVERFLOW), Options(time_limit_s=0.9))
     assert isinstance(plan, Plan)
     assert plan.simpler is not None or not plan.has("simpler") or not list(cuts_of(plan))
+
+
+def test_a_savings_plan_keeps_only_the_rates_of_offers_that_are_left() -> None:
+    """Simpler plans are made on a menu of what the plan uses, and a case knows no rate of an offer that it lacks."""
+    signed = "savings_plans: [{name: p, provider: aws, discount: 27%}]\nbaseline"
+    text = CHAT.replace("[l40s]", "[l40s, a10g]").replace("baseline", signed)
+    plan = fleet_plan(planner.case_from_text(text))
+    case = simplified(plan, [])
+    (allowance,) = case.allowances or ()
+    (whole,) = plan.case.allowances or ()
+    assert set(allowance.rates or {}) == set(whole.rates or {}) & set(case.offers) < set(whole.rates or {})

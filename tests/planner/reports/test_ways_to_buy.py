@@ -1,0 +1,48 @@
+"""What the first screen says of rent, buy and API, against plans made anew at that volume."""
+
+from __future__ import annotations
+
+import pytest
+
+import planner
+from planner.case.changes import multiplied
+from planner.plan.plan import Plan
+from planner.reports.ways_to_buy import cheaper_from, shares_of_cost, ways_to_buy
+from tests.support.shared_plans import example_plan, fleet_plan
+from tests.support.shown import first_screen
+
+LIMITED = "examples/api-limits.yaml"
+
+
+def api_only() -> Plan:
+    return example_plan("examples/service-tiers.yaml")
+
+
+@pytest.mark.slow
+def test_shares_add_up_to_the_cost() -> None:
+    for plan in (example_plan(LIMITED), api_only()):
+        assert sum(share for _, share in shares_of_cost(plan)) == pytest.approx(1)
+    assert shares_of_cost(api_only())[0] == ("APIs by the token", pytest.approx(1))
+
+
+@pytest.mark.slow
+def test_a_new_plan_at_that_volume_costs_less_than_the_baseline() -> None:
+    """A fleet that is planned for less demand costs no more than this one with replicas to spare."""
+    plan = example_plan(LIMITED)
+    least = cheaper_from(plan)
+    assert least is not None
+    assert 0.1 < least < 0.9
+    for multiple in (least, (1 + least) / 2):
+        less = fleet_plan(multiplied(multiple)(plan.case), planner.Options(gap_frac=0.01))
+        assert less.cost_usd_per_month < multiple * plan.baseline.cost_usd_per_month * (1 + 1e-6)
+
+
+@pytest.mark.slow
+def test_the_first_screen_says_both() -> None:
+    plan = example_plan(LIMITED)
+    shares, volume = ways_to_buy(plan)
+    assert shares == "of the cost: 86% rented by the hour, 14% APIs by the token"
+    assert volume.endswith("of this volume, or from fewer: this fleet costs less than openai gpt-4.1-nano")
+    assert "of the cost: 86% rented by the hour" in first_screen(plan)
+    assert list(ways_to_buy(api_only())) == ["of the cost: 100% APIs by the token"]
+    assert cheaper_from(api_only()) is None
