@@ -14,7 +14,7 @@ from planner.judgement.concern import Concern as Concern
 from planner.judgement.concern import Rule
 from planner.judgement.quality import unproven_quality
 from planner.judgement.sellers import cheaper_elsewhere
-from planner.judgement.service import context_exceeded, late_prompts, missed_promise, one_machine
+from planner.judgement.service import context_exceeded, late_prompts, missed_promise, one_machine, sessions_queue
 from planner.judgement.signing import bought_on_a_quarter, guessed_price, not_served, short_log, signed_unproven
 from planner.judgement.tiers import accepted_guesses, smaller_model
 from planner.plan.plan import Plan
@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
         late_prompts,
         context_exceeded,
         one_machine,
+        sessions_queue,
     ),
     *(assumptions_that_bind, cheaper_elsewhere, scarce_by_the_hour, smaller_model, accepted_guesses),
     *(unproven_quality, small_part, more_than_an_api_takes),

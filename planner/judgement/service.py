@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.case.case import PREFIX_AWARE
 from planner.io.formatting import percent
 from planner.judgement.concern import Concern
 from planner.plan.late_lengths import late_answers, late_lengths
@@ -14,6 +15,9 @@ OVERLOOKED_FRAC = 0.001
 """of a workload's requests: fewer than that are no concern"""
 LATE_FRAC = 0.01
 """the same, where lengths are routed apart and nothing is faster with these"""
+FEWEST_CONTEXTS = 4
+"""requests in flight of a replica: with fewer, turns that a router keeps where their session was queue there while
+others are free. With 2 they were late at both loads that were served, with 23 not (docs/evidence/sessions.md)"""
 ASKED = 2
 """replicas, so that the failure of one machine is no outage"""
 
@@ -71,6 +75,27 @@ def late_prompts(plan: Plan) -> Iterator[Concern]:
                 f"({percent(late.share_frac, 1)} of its requests) wait {late.ttft_s:.1f} s or longer for their first "
                 f"token, against a target of {late.target_s:g} s{_if_assumed(plan, (late.workload,), 'ttft')}",
                 remedy="move them to a workload of their own with a longer TTFT",
+            )
+
+
+def sessions_queue(plan: Plan) -> Iterator[Concern]:
+    """Replicas that hold so few sessions at once that a turn which stays with its session waits."""
+    sessions = {w.name for w in plan.case.workloads if w.sessions is not None}
+    if plan.case.limits.routing != PREFIX_AWARE or (plan.verified is not None and plan.verified.kept):
+        return
+    costs = {w.name: w.cost_usd_per_month for w in plan.workloads}
+    for pool in plan.pools:
+        names = [name for name in pool.workloads if name in sessions]
+        fewest = min((d.deployment.staffing_in_flight for d in pool.deployments), default=FEWEST_CONTEXTS)
+        if names and fewest < FEWEST_CONTEXTS:
+            yield Concern(
+                key="sessions-queue",
+                usd_per_month=sum(costs[name] for name in names),
+                sentence=f"{', '.join(names)}: a replica has memory for {fewest:.1f} turns at once, so turns may wait "
+                "where their session was while other replicas are free; TTFT does not count that, and more replicas do "
+                "not help",
+                remedy="take larger replicas, or let the router leave a session that queues; 'fleetplan verify' serves "
+                "the plan",
             )
 
 
