@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from planner.case.apis import request_usd
+from planner.catalog.terms import is_bought
 from planner.checker.checked import Checked
 from planner.checker.figures import REL, differs, is_not
 from planner.levers import FIRST_STEP, FOOTNOTE, LAST_STEP, STEPS
@@ -144,10 +145,31 @@ def _break_even_holds(checked: Checked, curve: BreakEven) -> Iterator[str]:
     for p in curve.points:
         for problem in _point_holds(checked, p, tokens, usd * p.multiple + fixed):
             yield f"at {p.multiple:g} times the volume: {problem}"
+    yield from _own_holds(checked, curve, tokens)
     for way, worth, crossings in (("self_hosted", 0.0, curve.crossings), ("mixed", MIXED_SAVES_FRAC,
                                                                          curve.mixed_crossings)):  # fmt: skip
         yield from _costs_do_not_fall(curve.points, way)
         yield from _crossings_hold(curve.points, way, worth, crossings, tokens, (usd, fixed))
+
+
+def _own_holds(checked: Checked, curve: BreakEven, tokens: float) -> Iterator[str]:
+    """Servers may be left out of a plan that may buy them, so it costs no more than one that may not."""
+    points = curve.own
+    sold = any(is_bought(way) for way in checked.case.purchase)
+    if (points is not None) != sold:
+        yield "it says whether servers are bought, and the menu has none, or the other way round"
+    multiples = [p.multiple for p in points or ()]
+    if multiples != sorted(set(multiples)) or any(m <= 0 for m in multiples):
+        yield "volumes at which servers may be bought do not rise"
+    for p in points or ():
+        yield from differs(f"tokens_per_month at {p.multiple:g} times", p.tokens_per_month, tokens * p.multiple)
+        own, least = p.with_servers_usd_per_month, p.with_servers_bound_usd_per_month
+        rented, bound = p.rented_usd_per_month, p.rented_bound_usd_per_month
+        wrong = own is not None and not 0 <= least <= own * (1 + REL)
+        if rented is not None:
+            wrong |= own is None or own > rented * (1 + REL) or bound is None or not 0 <= bound <= rented * (1 + REL)
+        if wrong:
+            yield f"with and without servers, costs and bounds at {p.multiple:g} times the volume contradict each other"
 
 
 def _point_holds(checked: Checked, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:

@@ -83,6 +83,18 @@ class Crossing(Strict):
     cheaper_from_here: Literal["self-hosted", "api"]
 
 
+class OwnPoint(Strict):
+    """The best plans found where servers may be bought, and where they may not, at a volume."""
+
+    multiple: float
+    tokens_per_month: float
+    with_servers_usd_per_month: float | None
+    with_servers_bound_usd_per_month: float
+    rented_usd_per_month: float | None
+    rented_bound_usd_per_month: float | None
+    """None: proved that there is no plan without servers"""
+
+
 class BreakEven(Strict):
     provider: str
     model: str
@@ -93,6 +105,8 @@ class BreakEven(Strict):
     """of the best self-hosted plan and the API bill"""
     mixed_crossings: tuple[Crossing, ...]
     """of the best plan with APIs as well and the API bill; where the API is the whole plan, it is no crossing yet"""
+    own: tuple[OwnPoint, ...] | None = None
+    """by rising volume: whether servers that may be bought pay; None: the menu has none"""
     notes: tuple[str, ...]
     """what was not settled, and outside which volumes nothing was looked at"""
     stopped: Why | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.io.formatting import percent, tokens, usd
+from planner.plan.own_or_rent import change_of, pays
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, Studies, VolumePoint, Waterfall
 from planner.reports.document import Document, Group, Lines, Part, Section, TablePart
@@ -61,7 +62,7 @@ def _break_even(study: BreakEven) -> Part:
     ways = [("the best plan without an API", study.crossings)]
     if any(p.mixed_usd_per_month is not None for p in study.points):
         ways.append(("the best plan with APIs as well", study.mixed_crossings))
-    said = tuple(line for way, crossings in ways for line in _crossings(way, crossings))
+    said = (*(line for way, crossings in ways for line in _crossings(way, crossings)), *_own(study))
     title = f"break-even with {study.provider} {study.model}{_with_team(study)}"
     volumes = TablePart(tables.volumes(study, shown_points(study)))
     return Group((Lines(said), volumes), title, key="break-even-volumes")
@@ -82,6 +83,29 @@ def _crossings(way: str, crossings: tuple[Crossing, ...]) -> Iterator[str]:
             f"{way} {what} from {tokens(c.tokens_per_month)} tokens / month on ({c.multiple:.3g} times this demand, "
             f"{usd(c.usd_per_month)} / month; proved between {low:.4g} and {high:.4g})"
         )
+
+
+def _own(study: BreakEven) -> Iterator[str]:
+    """From which volume on servers are bought, with what both plans cost at each end."""
+    points = study.own or ()
+    change = change_of(points)
+    if change is not None:
+        low, high = change
+        rented, own = high.rented_usd_per_month, usd(high.with_servers_usd_per_month or 0.0)
+        without = f"{usd(rented)} without" if rented is not None else "no plan without"
+        yield (
+            f"servers of your own pay from {tokens(high.tokens_per_month)} tokens / month on ({own} / month with them, "
+            f"{without}; proved between {low.multiple:.4g} and {high.multiple:.4g} times this demand)"
+        )
+    elif points:
+        tried = f"{points[0].multiple:.3g} to {points[-1].multiple:.3g} times this demand"
+        yield f"servers of your own {_at_all({pays(p) for p in points})}, {tried}"
+
+
+def _at_all(known: set[bool | None]) -> str:
+    if known == {True}:
+        return "pay at every volume tried"
+    return "save next to nothing at any volume tried" if known == {False} else "are too close to renting to tell"
 
 
 def shown_points(study: BreakEven) -> list[VolumePoint]:

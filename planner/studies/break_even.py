@@ -17,6 +17,7 @@ from planner.optimization.replan import Replanner, to_compare
 from planner.pipeline import why
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, VolumePoint, Why
+from planner.studies.own_or_rent import OwnOrRent
 from planner.studies.volumes import Volumes, Way
 from solvers.backends.clock import Stopped, why_stopped
 from solvers.search.fleet_solution import Options, Progress
@@ -40,7 +41,7 @@ def break_even(
     options = options or Options()
     replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
     volumes = Volumes(plan, replanner)
-    notes: list[str] = []
+    servers, notes = OwnOrRent(volumes), list[str]()
     stopped: Why | None = None
     try:
         first = [(way, m) for way in volumes.cases for m in sorted(grid, key=lambda m: abs(math.log(m)))]
@@ -49,10 +50,12 @@ def break_even(
                 volumes.at(way, multiple)
         for way in volumes.cases:
             _settle(volumes, way, notes)
+        servers.settle()
     except Stopped as stop:
         stopped = why(stop)
         notes.append(f"{why_stopped(stop)}: not all volumes were tried")
-    return _recorded(plan, volumes, [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)], stopped)
+    notes = [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)]
+    return _recorded(plan, volumes, servers, notes, stopped)
 
 
 def _settle(volumes: Volumes, way: Way, notes: list[str]) -> None:
@@ -162,7 +165,7 @@ def _far_from_proved(volumes: Volumes) -> list[str]:
     return [f"at {at} times the volume cheaper plans may exist: proved within more than {WIDE_FRAC:.0%} only"]
 
 
-def _recorded(plan: Plan, volumes: Volumes, notes: list[str], stopped: Why | None) -> BreakEven:
+def _recorded(plan: Plan, volumes: Volumes, servers: OwnOrRent, notes: list[str], stopped: Why | None) -> BreakEven:
     api = plan.case.apis[plan.case.baseline]
     return BreakEven(
         provider=api.provider,
@@ -171,6 +174,7 @@ def _recorded(plan: Plan, volumes: Volumes, notes: list[str], stopped: Why | Non
         points=tuple(_point(volumes, m) for m in sorted({m for some in volumes.found.values() for m in some})),
         crossings=tuple(_crossing(volumes, "self-hosted", i) for i in _changes(volumes, "self-hosted")),
         mixed_crossings=tuple(_crossing(volumes, "mixed", i) for i in _changes(volumes, "mixed")),
+        own=servers.points,
         notes=tuple(notes),
         stopped=stopped,
     )

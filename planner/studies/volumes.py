@@ -16,7 +16,7 @@ from planner.case.slots import slots_of
 from planner.case.vendors import apis_usd
 from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
-from solvers.search.fleet_solution import Outcome
+from solvers.search.fleet_solution import FleetSolution, Outcome
 
 Way = Literal["self-hosted", "mixed"]
 Cheaper = Literal["self-hosted", "api"]
@@ -122,11 +122,15 @@ class Volumes:
         return inside if low < inside < high else None
 
     def _search(self, way: Way, multiple: float, work: dict[str, Any]) -> Found:
-        options = replace(self.replanner.options, **work)
-        solution = self.replanner.solve(multiplied(multiple)(self.cases[way]), f"{way} at {multiple:g} x", options)
+        solution = self.solved(self.cases[way], multiple, way, work)
         if solution.outcome is Outcome.INFEASIBLE:
             return Found(None, None)
         return Found(solution.best.objective if solution.best else None, solution.bound_usd_per_month)
+
+    def solved(self, case: Case, multiple: float, what: str, work: dict[str, Any]) -> FleetSolution:
+        """A search with so much work for a case at another volume."""
+        options = replace(self.replanner.options, **work)
+        return self.replanner.solve(multiplied(multiple)(case), f"{what} at {multiple:g} x", options)
 
 
 def _least(a: float | None, b: float | None) -> float | None:

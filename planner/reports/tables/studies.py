@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from planner.io.formatting import usd_small
+from planner.plan.own_or_rent import change_of
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from planner.reports.phrases import alike
-from planner.reports.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Table
+from planner.reports.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Row, Table
 from planner.reports.table import Column as C
 from planner.reports.tables.answers import fixed_column, fixed_usd, here_usd
 
@@ -76,11 +77,16 @@ def volumes(b: BreakEven, points: Sequence[VolumePoint] | None = None) -> Table:
 
 def crossings(b: BreakEven) -> Table:
     ways = (("self-hosted", b.crossings), ("with APIs as well", b.mixed_crossings))
-    rows = tuple(
+    rows: tuple[Row, ...] = tuple(
         (way, c.multiple, c.tokens_per_month, c.usd_per_month, *c.between_multiples, c.cheaper_from_here)
         for way, crossed in ways
         for c in crossed
     )
+    if change := change_of(b.own or ()):
+        low, high = change
+        usd = high.with_servers_usd_per_month
+        ends = (low.multiple, high.multiple)
+        rows = (*rows, ("servers of your own", high.multiple, high.tokens_per_month, usd, *ends, "servers"))
     columns = (
         C("way", "way"),
         C("demand_multiple", "x demand", "number"),
