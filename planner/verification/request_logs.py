@@ -49,9 +49,9 @@ class RequestLog:
     """requests for other models"""
     blocks: np.ndarray | None = None
     """hashes of each prompt's blocks, where the log has them"""
-    block_tokens: int = BLOCK_TOKENS
     no_logs: tuple[str, ...] = ()
     """files of the folder that are no logs"""
+    block_tokens: int = BLOCK_TOKENS
 
 
 def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> RequestLog:

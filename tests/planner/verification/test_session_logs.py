@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import planner
 from planner.io.errors import InputError
 from planner.verification.request_logs import LoggedBlocks, RequestSource, source_of
-from planner.verification.serving import verify_plan
+from planner.verification.serving import AS_PLANNED, verify_plan
 from tests.support.shared_plans import fleet_plan
 
 HEAD = "session,seq,agent,t_s,input_tokens,output_tokens,shared_blocks,shared_with,gap_s\n"
@@ -92,7 +93,8 @@ def test_a_file_of_sessions_is_served_and_what_it_shares_is_found(plan: planner.
         return "".join(f"s{s},{k},root,{5 * k},{1280 + 64 * k},10,{(k > 0) * shared},{'' if k == 0 else k - 1},5\n"
                        for s in range(100) for k in range(8))  # fmt: skip
 
-    found = [verify_plan(plan, log=sourced(plan, tmp_path, rows(n))) for n in (20, 0)]
+    options = replace(AS_PLANNED, router="prefix-aware")
+    found = [verify_plan(plan, options, log=sourced(plan, tmp_path, rows(n))) for n in (20, 0)]
     assert [v.requests for v in found] == [800, 800]
     hit = [v.workloads[0].found_frac for v in found]
     assert hit[1] == 0
