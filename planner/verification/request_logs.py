@@ -18,17 +18,20 @@ from planner.catalog.names import find_model
 from planner.io.errors import input_error, listed, shown
 from planner.io.units import UTC
 from planner.logs.reading.requests import Requests, open_logs, repeated
+from planner.logs.reading.session_files import is_session_file
 from planner.logs.reading.tables import Reading
 from planner.logs.reuse import BLOCK_TOKENS
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
 from planner.verification.arrivals import HOURS, MOST_TOKENS, Stream, stream_of
 from planner.verification.block_cache import Blocks
+from planner.verification.session_logs import read_session_requests
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DAY_S, WEEK_S = 86_400, 3600 * HOURS
+NAMED_IN_FILE = "Call it '{}' in a copy of the file"
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -48,6 +51,7 @@ class RequestLog:
     """hashes of each prompt's blocks, where the log has them"""
     no_logs: tuple[str, ...] = ()
     """files of the folder that are no logs"""
+    block_tokens: int = BLOCK_TOKENS
 
 
 def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> RequestLog:
@@ -57,7 +61,7 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     """
     import pandas as pd
 
-    log = open_logs([str(path)], Reading({}))
+    log = open_logs([str(path)], Reading({}, naming=NAMED_IN_FILE))
     kinds = {"time_us": np.int64, "prompt": np.int32, "output": np.int32, "id": np.int64}
     parts: dict[str, list[np.ndarray]] = {name: [np.zeros(0, kind)] for name, kind in kinds.items()}
     owned, lists, hashed, dated = [np.zeros(0, dtype=bool)], list[np.ndarray](), True, False
@@ -108,7 +112,7 @@ class RequestSource:
     @property
     def block_tokens(self) -> int | None:
         """of the blocks whose hashes it has"""
-        return None if self.log.blocks is None else BLOCK_TOKENS
+        return None if self.log.blocks is None else self.log.block_tokens
 
     def times_s(self, load: float) -> np.ndarray:
         """From Monday on, within the week; at another load, time runs faster or slower."""
@@ -129,15 +133,16 @@ class RequestSource:
 class LoggedBlocks:
     """Whole blocks of the prompts of a log, numbered anew for some requests after the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: int = BLOCK_TOKENS) -> None:
+        self.tokens = tokens
         self.known: dict[int, int] = {}
 
     def numbered(self, hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
         known = self.known
-        whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
+        whole = [blocks[: int(n) // self.tokens] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
         begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
         ids = [known.setdefault(block, len(known)) for blocks in whole for block in blocks.tolist()]
-        return Blocks(np.array(ids, dtype=np.int64), begin, BLOCK_TOKENS)
+        return Blocks(np.array(ids, dtype=np.int64), begin, self.tokens)
 
 
 def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> RequestSource:
@@ -146,6 +151,8 @@ def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> 
     Of a log that goes on beyond the Sunday, the week with most requests is served.
     """
     w = next(w for w in plan.case.workloads if w.name == workload)
+    if is_session_file(path):
+        return _source_of_sessions(w, path, start_hour)
     log = read_request_log(path, frozenset(choice.model for choice in w.models))
     if start_hour is None:
         if log.starts is not None and log.time_s[-1] >= DAY_S:
@@ -163,6 +170,18 @@ def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> 
     part = f" of {logged:,}, those of its busiest week," if len(log.time_s) < logged else ""
     name = f"{path.name}: {len(log.time_s):,} requests{part} in {span_h:.3g} h from {place} on{dropped}"
     return RequestSource(log, workload, start_hour, name)
+
+
+def _source_of_sessions(w: Workload, path: Path, start_hour: int | None) -> RequestSource:
+    """Sessions that begin at the plan's rates, from an hour of the week on: by default from Monday on."""
+    first = start_hour or 0
+    times, prompt, output, blocks, tokens = read_session_requests(path, w, first)
+    log = RequestLog(times, prompt, output, None, 0, blocks=blocks, block_tokens=tokens)
+    there = int(np.searchsorted(times, WEEK_S - 3600.0 * first))
+    part = f" of {len(times):,}, those within the week," if there < len(times) else ""
+    when = f"in {times[there - 1] / 3600:.3g} h from {DAY_NAMES[first // 24]} {first % 24:02d}h on"
+    name = f"{path.name}: {there:,} requests{part} {when}; its sessions begin at the plan's rates"
+    return RequestSource(log, w.name, first, name)
 
 
 def busiest_week(log: RequestLog, start_hour: int) -> tuple[RequestLog, int]:

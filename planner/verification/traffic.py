@@ -83,7 +83,7 @@ class Traffic:
             elif k in self.scales:
                 self.blocks[k] = PromptBlocks(self.members[k].seen, self.block_tokens, self.scales[k])
             elif self.caches_blocks_of(k):
-                self.blocks[k] = LoggedBlocks()
+                self.blocks[k] = LoggedBlocks(self.block_tokens)
 
     def end(self) -> None:
         """Remember nothing."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.io.errors import input_error
 from planner.logs.sessions import SessionRows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ("session", "seq", "t_s", "input_tokens", "output_tokens", "shared_blocks", "shared_with")
 BLOCK_TOKENS = 64
@@ -26,13 +31,20 @@ def is_session_file(path: Path) -> bool:
         return False
 
 
-def read_session_file(path: Path) -> SessionRows:
-    """Its sessions, those of sub-agents apart; raises InputError where a request goes on from a later one."""
+def session_table(path: Path) -> pd.DataFrame:
+    """Its rows, those of a session by number; `source` is that of the request gone on from, or -1.
+
+    Raises InputError where it is broken, a cell is no number, or a request goes on from a later one.
+    """
     import pandas as pd
 
-    table = pd.read_csv(path)
+    try:
+        table = pd.read_csv(path)
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise input_error(path, f"cannot be read as CSV: {reason}", "Export it again") from None
     numbers = table[list(COLUMNS[1:-1])].apply(pd.to_numeric, errors="coerce")
-    wrong = numbers.isna().any(axis=1) | (numbers < 0).any(axis=1)
+    wrong = ~((numbers >= 0) & np.isfinite(numbers.astype(float))).all(axis=1)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise input_error(path, "has a row without a number that it needs", "Correct it or leave it out", row + 2)
@@ -42,8 +54,15 @@ def read_session_file(path: Path) -> SessionRows:
         row = int(np.flatnonzero(cycle)[0])
         message = f"has a request that goes on from number {source[row]:.0f}, which does not come before it: a cycle"
         raise input_error(path, message, "Number the requests of a session by their time", row + 2)
+    return table.assign(source=source.astype(int)).sort_values(["session", "seq"])
+
+
+def read_session_file(path: Path) -> SessionRows:
+    """Its sessions, those of sub-agents apart; raises InputError where a request goes on from a later one."""
+    import pandas as pd
+
+    table = session_table(path)
     table = table.assign(agent=table.agent if "agent" in table else "root")
-    table = table.sort_values(["session", "seq"])
     thread = pd.factorize(table.session.astype(str) + "\n" + table.agent.astype(str))[0]
     order = np.argsort(thread, kind="stable")
     table, thread = table.iloc[order], thread[order]
