@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
-from planner.case.quarters import block_case, block_name, blocks_of
+from planner.case.quarters import block_case, block_name, blocks_of, budget_periods
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.checker import check_plan
 from planner.explanations.infeasible import explain_infeasibility
@@ -459,6 +459,26 @@ def _checked_blocks(plan: HorizonPlan) -> HorizonPlan:
     return plan
 
 
+def _budget_that_is_enough(case: Case, options: Options, on_progress: Callable[[Progress], None]) -> str:
+    """What the cheapest plan spends that need not keep to a budget over several months; nothing where it has none."""
+    limits = case.limits
+    if limits.budget_usd is None or limits.budget_months is None:
+        return ""
+    without = case.model_copy(update={"limits": limits.model_copy(update={"budget_usd": None, "budget_months": None})})
+    try:
+        plan = plan_blocks(without, options, on_progress, False)
+    except (NoHorizonPlan, OutOfTime):
+        return ""
+    length = limits.budget_months // MONTHS_OF_A_QUARTER
+    needed = {
+        p.name: (p.held_usd + max(sum(s.by_quarter_usd[q] for q in p.quarters) for s in plan.scenarios))
+        * (length / len(p.quarters))
+        for p in budget_periods(case)
+    }
+    dearest = max(needed, key=lambda name: needed[name])
+    return f"the cheapest plan without it spends most in {dearest}: a budget of {usd(needed[dearest])} is enough"
+
+
 def _without_a_plan(
     case: Case, none: NoHorizonPlan, options: Options, on_progress: Callable[[Progress], None]
 ) -> Infeasible:
@@ -468,9 +488,9 @@ def _without_a_plan(
         if case.limits.budget_usd is not None:
             period = "quarter" if case.limits.budget_months == MONTHS_OF_A_QUARTER else "year"
             together = f"within the budget of {usd(case.limits.budget_usd)} a {period} (policy.budget)"
-        return Infeasible(
-            case.name, (f"each quarter can be planned by itself, but not all of them {together}",), none.proved
-        )
+        why = f"each quarter can be planned by itself, but not all of them {together}"
+        enough = _budget_that_is_enough(case, options, on_progress)
+        return Infeasible(case.name, (why, *([enough] if enough else [])), none.proved)
     reasons: tuple[str, ...] = ("it can be planned by itself, but not together with the other quarters and scenarios",)
     proved = none.proved
     remedies: tuple[Relaxation, ...] = ()

@@ -166,6 +166,15 @@ class BudgetPeriod:
     usd: float
     left_usd: float
 
+    @property
+    def held_usd(self) -> float:
+        return self.usd - self.left_usd
+
+    @property
+    def name(self) -> str:
+        first, last = self.quarters[0] + 1, self.quarters[-1] + 1
+        return f"quarter {first}" if first == last else f"quarters {first} to {last}"
+
 
 def budget_periods(case: Case) -> tuple[BudgetPeriod, ...]:
     """Years begin with the horizon; of the last one that is not whole, as many quarters have their share."""

@@ -23,9 +23,9 @@ def usd_small(amount: float) -> str:
 def percent(fraction: float, digits: int = 0) -> str:
     """A share; one that would read 0% though it is not, or 100% though it falls short, says so."""
     text = f"{100 * fraction:.{digits}f}%"
-    if digits == 0 and ((0 < fraction < 0.005) or (0.995 <= fraction < 1)):
+    if digits == 0 and ((0 < fraction < 0.005) or (0.995 <= fraction < 1 - 1e-9)):
         text = f"{100 * fraction:.1f}%"
-    if 0 < fraction < 1:
+    if 0 < fraction < 1 - 1e-9:
         return {"0.0%": "<0.1%", "0.00%": "<0.01%", "100.0%": ">99.9%", "100.00%": ">99.99%"}.get(text, text)
     return text
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.case.apis import holds, is_too_small, request_usd_at, tokens_of
+from planner.case.apis import holds, is_too_small, promises_enough, request_usd_at, tokens_of
 from planner.case.case import Case, Workload
 from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.apis import api_model
@@ -153,7 +153,8 @@ def by_cost(bill: ProviderBill) -> tuple[float, str, str]:
 def able(case: Case, api: str, wanted: dict[str, list[Workload]]) -> tuple[str, ...]:
     """Workloads that may run the model which this API sells, if it is wanted, and whose requests it takes."""
     asking = wanted.get(bare_name(api.partition("/")[2]), [])
-    return tuple(w.name for w in asking if holds(case, w, api, known(api)))
+    promised = (w for w in asking if promises_enough(w, known(api)))
+    return tuple(w.name for w in promised if holds(case, w, api, known(api)))
 
 
 def wanted_names(case: Case, models: dict[str, set[str]]) -> dict[str, list[Workload]]:

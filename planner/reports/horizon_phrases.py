@@ -107,16 +107,13 @@ def within_budget(horizon: HorizonPlan) -> str:
     """What quarters or years spend at most of a budget of their own, with what is held; nothing where there is none."""
     limits, spent = horizon.case.limits, []
     for period in budget_periods(horizon.case):
-        held = period.usd - period.left_usd
-        costs = {s.name: held + sum(s.by_quarter_usd[q] for q in period.quarters) for s in horizon.scenarios}
+        costs = {s.name: period.held_usd + sum(s.by_quarter_usd[q] for q in period.quarters) for s in horizon.scenarios}
         worst = max(costs, key=lambda name: costs[name])
-        first, last = period.quarters[0] + 1, period.quarters[-1] + 1
-        which = f"quarter {first}" if first == last else f"quarters {first} to {last}"
         share = "" if len(period.quarters) == (limits.budget_months or 0) // MONTHS_OF_A_QUARTER else (
             f" of {usd(period.usd)}"
         )  # fmt: skip
         where = f" ({worst})" if len(horizon.scenarios) > 1 else ""
-        spent.append(f"{which} {usd(costs[worst])}{share}{where}")
+        spent.append(f"{period.name} {usd(costs[worst])}{share}{where}")
     if not spent:
         return ""
     most = " at most" if len(horizon.scenarios) > 1 else ""

@@ -10,6 +10,7 @@ from planner.case.apis import api_context, baseline_of, holds, is_too_small
 from planner.case.case import HOURS_OF_DAYS, Workload
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BURSTINESS, TIGHT_TTFT_S
 from planner.case.length_buckets import too_long_share
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
@@ -523,6 +524,20 @@ def rejection(r: RejectionRecord) -> tuple[str, str]:
 
 
 BUDGET_PERIODS = {None: "month", 1: "month", 3: "quarter", 12: "year"}
+
+
+def within_budget(plan: Plan) -> str:
+    """What a quarter spends of a budget over several months, by the month; nothing where there is none."""
+    limits = plan.case.limits
+    if limits.budget_usd is None or limits.budget_months is None:
+        return ""
+    part = limits.budget_usd * MONTHS_OF_A_QUARTER / limits.budget_months
+    of_it = f"{usd(MONTHS_OF_A_QUARTER * plan.total_usd_per_month)} of {usd(part)} in a quarter"
+    cash = sum(c.upfront_usd for c in plan.commitments)
+    beside = f"; {usd(cash)} in cash at signing is spread over its term" if cash else ""
+    return f"budget of {usd(limits.budget_usd)} a {BUDGET_PERIODS[limits.budget_months]}: {of_it}{beside}"
+
+
 AMOUNTS = ("power_kw", "co2_kg_per_month")
 
 

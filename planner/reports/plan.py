@@ -143,7 +143,7 @@ def _fleet(plan: Plan) -> Iterator[Part]:
     reached = "; ".join(phrases.limits_reached(plan))
     fleet = TablePart(tables.fleet(plan), key="fleet-table", most=FLEET_ROWS)
     lines = [f"limits reached: {reached}"] if reached else []
-    lines += [line] if (line := phrases.power(plan)) else []
+    lines += [line for line in (phrases.within_budget(plan), phrases.power(plan)) if line]
     yield Group((fleet, Lines(tuple(lines), formats=TEXT)))
     yield TablePart(tables.showback(plan), formats=TEXT)
     if plan.power is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from planner.case.allowances import allowance_of
 from planner.io.formatting import percent, tokens
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
+from planner.plan.signing import allowances_to_be_signed
 from planner.reports import phrases
 
 RATIO, STEPS = 0.9, 24
@@ -23,19 +25,21 @@ def ways_to_buy(plan: Plan) -> Iterator[str]:
     least = cheaper_from(plan)
     if least is not None:
         volume = tokens(least * sum(w.tokens_per_month for w in plan.workloads))
-        at_most = f"from {volume} tokens a month on, {percent(least)} of this volume, or from fewer"
-        yield f"{at_most}: this fleet costs less than {phrases.baseline_name(plan)}"
+        down_to = f"from this volume down to {volume} tokens a month, {percent(least)} of it, or to fewer"
+        yield f"{down_to}: this fleet costs less than {phrases.baseline_name(plan)}"
 
 
 def shares_of_cost(plan: Plan) -> list[tuple[str, float]]:
     """The largest first."""
-    c, whole = plan.costs, plan.total_usd_per_month
+    c, whole, signed = plan.costs, plan.total_usd_per_month, allowances_to_be_signed(plan)
+    units = sum(a.usd_per_month for a in signed if allowance_of(plan.case, a.name).api is not None)
+    dollars = sum(a.usd_per_month for a in signed) - units
     paid = {
-        "rented by the hour": c.on_demand_usd_per_month + c.spot_usd_per_month,
-        "committed": c.reserved_usd_per_month,
+        "rented by the hour": c.on_demand_usd_per_month + c.spot_usd_per_month - dollars,
+        "committed": c.reserved_usd_per_month + dollars + units,
         "servers of your own": (c.bought_usd_per_month or 0.0) + (c.energy_usd_per_month or 0.0),
         "held already": plan.held_usd_per_month,
-        "APIs by the token": c.api_usd_per_month,
+        "APIs by the token": c.api_usd_per_month - units,
         "caches": c.caching_usd_per_month,
         "engineers": c.engineers_usd_per_month,
         "fixed costs of vendors": c.vendors_usd_per_month or 0.0,
@@ -44,7 +48,7 @@ def shares_of_cost(plan: Plan) -> list[tuple[str, float]]:
 
 
 def cheaper_from(plan: Plan) -> float | None:
-    """The share of this volume from which on the plan's own deployments cost less than the baseline does.
+    """The share of this volume down to which the plan's own deployments cost less than the baseline does.
 
     What is signed stays as it is; replicas, hours and bills follow demand, so a new plan costs no more, and the true
     volume is this one or less. The bill of the baseline is in proportion to volume, without its fixed cost.

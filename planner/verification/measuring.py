@@ -273,7 +273,8 @@ def _bad_hours_of_days(
 def _targets(w: Workload) -> dict[str, LatencyTarget]:
     if w.deadline_h is not None:
         return {"deadline": LatencyTarget(seconds=3600 * w.deadline_h, percentile=w.ttft.percentile)}
-    targets = {"TTFT": w.ttft, "TPOT": w.tpot, "E2E": w.e2e, E2E_PER_TOKEN: w.e2e_per_token}
+    pace = None if w.tpot == w.e2e_per_token else w.tpot  # which then stands for the time per token, and is no promise
+    targets = {"TTFT": w.ttft, "TPOT": pace, "E2E": w.e2e, E2E_PER_TOKEN: w.e2e_per_token}
     return {what: target for what, target in targets.items() if target is not None}
 
 

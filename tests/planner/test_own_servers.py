@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from datetime import date
 from functools import cache
@@ -21,6 +22,7 @@ from planner.plan.plan import Plan
 from planner.reports import horizon_phrases
 from planner.reports.focus import focus_rows_of
 from planner.reports.glance import places
+from planner.reports.phrases import within_budget
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
 from planner.reports.tables.horizon import sign_now
@@ -277,3 +279,40 @@ def test_a_limit_on_liabilities_counts_what_servers_are_still_to_lose() -> None:
         text = text.replace("max_deployments: 1", "max_deployments: 2")
         horizon = planner.plan_fleet(planner.case_from_text(text))
         assert sum(c.instances for c in horizon.commitments if c.term == "bought-48mo") == most
+
+
+@pytest.mark.parametrize("most", ["", ", max_instances: 1"])
+def test_servers_that_stand_there_take_room_of_the_site(most: str) -> None:
+    """They draw of the same power; and those of 'have' are no reason to buy more than may be bought."""
+    text = OWN.replace("usd_per_kwh: 0.11}", "usd_per_kwh: 0.11, power_kw: 40}")
+    text = text.replace("lead_months: 3}", f"lead_months: 3{most}}}")
+    have = "\nhave: [{offer: own/8xh200, purchase: owned, instances: 1, price: $1/h}]"
+    alone, beside = (
+        planner.case_from_text(f"starts: 2027-01-01\n{text}{more}").limits.max_instances["own/8xh200@hq"]
+        for more in ("", have)
+    )
+    price = planned().case.offers["own/8xh200@hq"].prices.bought
+    assert price is not None
+    room = int(40 // (price.idle_kw + 8 * price.gpu_kw))
+    assert (alone, beside) == ((1, 1) if most else (room, room - 1))
+    assert room > 2
+
+
+def test_a_budget_that_is_kept_is_said_with_the_cash_beside_it() -> None:
+    plan = planned(OWN.replace("policy: {", "policy: {budget: $900k/quarter, "))
+    said = within_budget(plan)
+    assert said.startswith(f"budget of $900,000 a quarter: {usd(3 * plan.cost_usd_per_month)} of $900,000 in a quarter")
+    assert f"{usd(sum(c.upfront_usd for c in plan.commitments))} in cash at signing" in said
+    assert not within_budget(planned())
+
+
+def test_a_horizon_that_no_budget_lets_through_says_what_is_enough() -> None:
+    text = HORIZON.replace("policy: {", "policy: {budget: $10k/quarter, ").replace("4 quarters", "2 quarters")
+    with pytest.raises(planner.Infeasible, match=r"a budget of \$[\d,]+ is enough") as caught:
+        planner.plan_fleet(planner.case_from_text(text.replace("lead_months: 4", "lead_months: 3")))
+    (found,) = re.findall(r"a budget of \$([\d,]+) is enough", str(caught.value))
+    enough = f"budget: ${int(found.replace(',', '')) + 1}/quarter"
+    plan = planner.plan_fleet(
+        planner.case_from_text(text.replace("lead_months: 4", "lead_months: 3").replace("budget: $10k/quarter", enough))
+    )
+    assert isinstance(plan, HorizonPlan)

@@ -9,15 +9,33 @@ import pytest
 from planner.case.apis import allowed_apis
 from planner.case.demand.load import case_from_text
 from planner.catalog.apis import api_model, known_api_models, service_tiers
+from planner.catalog.sellers import sellers
 from planner.checker import check_plan
 from planner.export.litellm import to_api
 from planner.io.errors import InputError
+from planner.plan.sellers import able, wanted_names
 from tests.support.places import ROOT
 from tests.support.shared_plans import example_plan
 from tests.support.tampering import rehashed
 
 EXAMPLE = ROOT / "examples" / "service-tiers.yaml"
 STANDARD, PRIORITY, FLEX = "openai/gpt-5.4-mini", "openai/gpt-5.4-mini:priority", "openai/gpt-5.4-mini:flex"
+
+
+TIERED = """
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 50k}
+    tokens: {input: 800, output: 200}
+    api_tier: priority
+  - name: patient
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 50k}
+    tokens: {input: 800, output: 200}
+menu: {apis: [openai/gpt-4.1-nano, "openai/gpt-4.1-nano:priority"]}
+baseline: openai/gpt-4.1-nano
+"""
 
 
 def test_every_tier_is_priced_beside_its_standard() -> None:
@@ -82,6 +100,13 @@ def test_the_example_by_hand() -> None:
     waits_no_more["case"]["workloads"][1]["api_wait_h"] = 0.0
     rehashed(waits_no_more)
     assert any("promises no time, and summaries has no deadline" in p for p in check_plan(waits_no_more))
+
+
+def test_no_seller_is_named_for_work_that_asks_for_priority() -> None:
+    case = case_from_text(TIERED)
+    names = wanted_names(case, {w.name: {"llama-3.1-8b"} for w in case.workloads})
+    seller = next(name for name in sellers() if "llama-3.1-8b" in name.lower().replace("_", "-"))
+    assert able(case, seller, names) == ("patient",)
 
 
 def test_the_gateway_asks_for_the_tier() -> None:

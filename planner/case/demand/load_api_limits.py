@@ -31,6 +31,10 @@ def with_api_limits(
         elif name in units:
             message = f"limits and provisioned units of {name} are not known together yet"
             notes.complain(("api_limits", name), message, "Leave one of the two out")
+        for tier in menu_apis:
+            if tier.startswith(f"{name}:") and tier not in spec.api_limits:
+                message = f"does not say what {tier} takes, and providers count both together"
+                notes.complain(("api_limits", name), message, f"Add {tier} with its part of the limits")
     waiting = [w.name for w in workloads if w.deadline_h is not None]
     if waiting:
         why = "work with a deadline tries again until there is room"

@@ -69,7 +69,7 @@ def _offer(spec: DemandFile, own: OwnSpec, path: Keys, catalog: Catalog, notes: 
     price = _price(own, built, site, site.usd_per_kwh, catalog, path, notes)
     if price is None:
         return None
-    most = _most(own, built, site, price, notes)
+    most = _most(own, built, site, price, _there(spec, own), notes)
     return built.model_copy(update={"prices": OfferPrices(bought=price), "available": most})
 
 
@@ -130,7 +130,13 @@ def _price(
     )
 
 
-def _most(own: OwnSpec, built: Offer, site: SiteSpec, price: BoughtPrice, notes: Notes) -> int | None:
+def _there(spec: DemandFile, own: OwnSpec) -> int:
+    """Servers of the kind that stand there already: they draw of the same power."""
+    names = (f"{OWN}/{own.name}", f"{OWN}/{own.name}@{own.site}")
+    return sum(holding.instances for holding in spec.have if holding.offer in names)
+
+
+def _most(own: OwnSpec, built: Offer, site: SiteSpec, price: BoughtPrice, there: int, notes: Notes) -> int | None:
     """What the file allows, and the power of the site with every GPU at the most that it draws."""
     if site.power_kw is None:
         return own.max_instances
@@ -139,4 +145,8 @@ def _most(own: OwnSpec, built: Offer, site: SiteSpec, price: BoughtPrice, notes:
     if room == 0:
         message = f"is too little for one {own.name}, which draws {each_kw:.1f} kW with cooling"
         notes.complain(("sites", own.site, "power_kw"), message, "Give what the site has, or leave the server out")
-    return room if own.max_instances is None else min(room, own.max_instances)
+    if there > room:
+        message = f"is too little for the {there} of {own.name} that stand there already ('have'): {room} fit"
+        notes.complain(("sites", own.site, "power_kw"), message, "Give what the site has, or correct 'have'")
+    left = max(0, room - there)
+    return left if own.max_instances is None else min(left, own.max_instances)

@@ -57,7 +57,8 @@ def limits_of(
         max_instances |= dict.fromkeys(keys, most)
     for key, offer in offers.items():
         if offer.available is not None:
-            most = offer.available + _held(spec, key, offers)
+            rented = offer.prices.bought is None  # what may be bought is counted beside what stands there already
+            most = offer.available + (_held(spec, key, offers) if rented else 0)
             max_instances[key] = min(most, max_instances.get(key, most))
     if policy.min_replicas is None:
         notes.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "with a single replica, a failure is an outage")

@@ -11,6 +11,8 @@ from planner.io.units import Fraction, PositiveCount, PositiveWhole, Usd, UsdBar
 from planner.io.validation import FieldProblem, Strict
 
 MOST_OWN = 20
+MOST_GPUS, DEAREST_USD = 1024, 1e8
+"""of one server"""
 QUARTER, LONGEST_LIFE, LONGEST_LEAD = 3, 240, 36
 """months"""
 
@@ -23,7 +25,7 @@ class OwnSpec(Strict):
     """An instance of the catalog with the same GPUs, memory and network."""
     gpu: str | None = Field(default=None, examples=["h200"])
     """Or its GPU, and how many it has."""
-    gpus: PositiveWhole | None = Field(default=None, examples=[8])
+    gpus: PositiveWhole | None = Field(default=None, le=MOST_GPUS, examples=[8])
     site: str = Field(examples=["hq"])
     """Where it stands: an entry of `sites` with usd_per_kwh."""
     price: Usd = Field(examples=["$310k"])
@@ -47,6 +49,8 @@ class OwnSpec(Strict):
     def _makes_sense(self) -> OwnSpec:
         if not self.price:
             raise FieldProblem(("price",), "must be above $0", "For a server that you have, write it under 'have'")
+        if self.price > DEAREST_USD:
+            raise FieldProblem(("price",), "is above $100M for one server", "Check the number")
         if self.like is None and (self.gpu is None or self.gpus is None):
             raise FieldProblem((), "needs 'like', or 'gpu' and 'gpus'", "Add like: aws/p5en.48xlarge")
         if self.like is not None and (self.gpu is not None or self.gpus is not None):

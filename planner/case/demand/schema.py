@@ -56,6 +56,7 @@ MOST_MIN_REPLICAS, MOST_USD_PER_YEAR, MOST_STARTUP_S, MOST_DEPLOYMENTS = 1000, 1
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
 MOST_CEILING = 10.0
 LEAST_GRID_G, MOST_GRID_G = 1.0, 2000
+MOST_USD_PER_KWH = 2.0
 """of a kWh: coal is near 1,000, and what is below is a figure in kg or tonnes a MWh"""
 
 WITHOUT_START, STARTS = "needs 'starts', the first day of the plan", "Add starts: 2027-01-01 at the top of the file"
@@ -480,10 +481,13 @@ class SiteSpec(Strict):
     """g CO2e of a kWh, by the hour or the contract that you account by."""
 
     @model_validator(mode="after")
-    def _is_in_grams(self) -> SiteSpec:
+    def _is_in_its_unit(self) -> SiteSpec:
         if self.grid_g_per_kwh is not None and 0 < self.grid_g_per_kwh < LEAST_GRID_G:
             message = f"is below {LEAST_GRID_G:g} g, as a figure in kg would be"
             raise FieldProblem(("grid_g_per_kwh",), message, "Write grams, such as 385, or 0 for none at all")
+        if self.usd_per_kwh is not None and self.usd_per_kwh > MOST_USD_PER_KWH:
+            message = f"is above ${MOST_USD_PER_KWH:g} a kWh, as a figure in cents would be"
+            raise FieldProblem(("usd_per_kwh",), message, "Write dollars, such as 0.11")
         return self
 
     usd_per_kwh: UsdBare | None = Field(default=None, examples=[0.11])

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.case.api_limits import limits_of_apis
 from planner.case.menu import held_instances
 from planner.plan.account.account import Account
+from planner.plan.account.minutes import shares_of_minutes
 from planner.plan.account.power import one_more_kw, rated_co2_kg_by_month, rated_kw_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import Binding
@@ -83,15 +83,7 @@ def _power(account: Account) -> Iterator[Binding]:
 
 def _api_minutes(account: Account) -> Iterator[Binding]:
     """Where the busiest minute of an hour is near what an API takes: replicas are whole, so none is quite there."""
-    if not account.case.limits.api_per_minute:
-        return
-    for limit in limits_of_apis(account.case, account.slots, lambda w: [w.name]):
-        share = np.zeros(len(account.slots))
-        for s in account.served:
-            if s.decided.api == limit.api and s.w.name in limit.per_usd:
-                share += account.money.api_bill_usd_per_h(s) * limit.per_usd[s.w.name]
-        name = f"{limit.api} {limit.kind}"
-        most = account.case.limits.api_per_minute[name]
+    for name, most, share in shares_of_minutes(account):
         yield from _reached(account, "api_per_minute", name, most, share >= 1 - NEAR_MINUTE_FRAC)
 
 

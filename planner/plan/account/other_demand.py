@@ -10,7 +10,7 @@ always there; a new plan may cost less.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,7 @@ from planner.plan.account.account import Account, account_of
 from planner.plan.account.boxes import boxes_filled
 from planner.plan.account.covered import Usage
 from planner.plan.account.flows import Together, finite
+from planner.plan.account.minutes import shares_of_minutes
 from planner.plan.account.replicas import critical_share, may_be_reclaimed, staffing
 from planner.plan.plan import Plan
 from planner.plan.study_records import DemandPoint
@@ -51,7 +52,7 @@ def other_demand(
                 multiple=multiple,
                 cost_usd_per_month=cost,
                 usd_per_1m_tokens=1e6 * cost / tokens if tokens else 0.0,
-                beyond=tuple(_beyond(account, bill)),
+                beyond=(*_beyond(account, bill), *_beyond_minutes(account, multiple)),
             )
         )
     return tuple(points)
@@ -117,11 +118,16 @@ def _fewest(rule: Staffing, loads: np.ndarray) -> np.ndarray:
 
 
 def _may_overflow(account: Account, pool: Together) -> bool:
-    """Whether one deployment serves every length of one workload, and an API what it does not carry."""
+    """Whether one deployment serves every length of one workload, and an API what it does not carry.
+
+    Not where the API takes so much in a minute only: what it had then to spare is not known.
+    """
     decided, members = account.pool(pool), account.members(pool)
     if len(members) > 1 or len(decided.deployments) > 1 or not all(decided.deployments[0].serves):
         return False
-    w = members[0].decided
+    w, limited = members[0].decided, account.case.limits.api_per_minute or {}
+    if any(key.rpartition(" ")[0] == w.api for key in limited):
+        return False
     return w.api is not None and bool(w.api_flows) and not w.moves
 
 
@@ -194,6 +200,15 @@ def _boxes(box: int, on_it: _Used) -> tuple[np.ndarray, np.ndarray]:
     every, firm = ([boxes_filled(box, Counter(dict(zip(sizes, there, strict=True)))) for there in some.T.tolist()]
                    for some in (counts[:, 0], counts[:, 1]))  # fmt: skip
     return np.array(every), np.array(firm)
+
+
+def _beyond_minutes(account: Account, multiple: float) -> Iterator[str]:
+    """What APIs would be asked for beyond what they take in a minute, if they are asked in proportion."""
+    for name, most, share in shares_of_minutes(account):
+        asked = multiple * float(share.max(initial=0.0)) * most
+        if asked > most * (1 + ROUNDING):
+            api, _, kind = name.rpartition(" ")
+            yield f"{asked:,.0f} {kind.replace('_', ' ')} a minute at {api}, {most:,.0f} taken"
 
 
 def _beyond(account: Account, bill: _Bill) -> Sequence[str]:

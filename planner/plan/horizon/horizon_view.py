@@ -234,9 +234,9 @@ def usd_per_month(c: SignedCommitment | Holding) -> float:
 
 
 def book_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
-    """What servers that are bought are still worth when the horizon ends; None for what is rented."""
-    price = horizon.case.offers[c.offer].prices.bought
-    if not is_bought(c.term) or price is None:
+    """What servers that are bought are worth when the horizon ends; None for what is rented, or gone by then."""
+    price, last = horizon.case.offers[c.offer].prices.bought, quarters_of(horizon)[-1]
+    if not is_bought(c.term) or price is None or last not in quarters_covered(horizon, c):
         return None
     return c.instances * price.book_usd(MONTHS_OF_A_QUARTER * len(quarters_covered(horizon, c)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.io.formatting import usd
+from planner.io.formatting import percent, usd
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,7 @@ from planner.io.formatting import usd
 )
 def test_what_rounds_to_nothing_has_no_sign(amount: float, text: str) -> None:
     assert usd(amount) == text
+
+
+def test_a_whole_is_no_less_by_rounding() -> None:
+    assert (percent(1 - 1e-12), percent(1 - 1e-5)) == ("100%", ">99.9%")

@@ -6,6 +6,7 @@ import pytest
 
 import planner
 from planner.case.changes import multiplied
+from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.reports.ways_to_buy import cheaper_from, shares_of_cost, ways_to_buy
 from tests.support.shared_plans import example_plan, fleet_plan
@@ -26,6 +27,26 @@ def test_shares_add_up_to_the_cost() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["savings-plan", "provisioned-api"])
+def test_what_is_signed_in_dollars_or_units_is_committed(name: str) -> None:
+    plan = example_plan(f"examples/{name}.yaml")
+    signed = sum(a.usd_per_month for a in plan.allowances or () if not a.held)
+    shares = dict(shares_of_cost(plan))
+    assert shares["committed"] == pytest.approx((plan.costs.reserved_usd_per_month + signed) / plan.total_usd_per_month)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert min(shares.values()) > -1e-9
+
+
+@pytest.mark.slow
+def test_more_demand_than_an_api_takes_is_said_to_be_beyond_it() -> None:
+    """No overflow is counted on where it is limited, so that no new plan may be dearer than what is said without it."""
+    plan = example_plan(LIMITED)
+    less, same, more = other_demand(plan, (0.5, 1.0, 3.0))
+    assert not less.beyond and not same.beyond
+    assert any("a minute at openai/gpt-4.1-nano" in what for what in more.beyond)
+
+
+@pytest.mark.slow
 def test_a_new_plan_at_that_volume_costs_less_than_the_baseline() -> None:
     """A fleet that is planned for less demand costs no more than this one with replicas to spare."""
     plan = example_plan(LIMITED)
@@ -42,7 +63,8 @@ def test_the_first_screen_says_both() -> None:
     plan = example_plan(LIMITED)
     shares, volume = ways_to_buy(plan)
     assert shares == "of the cost: 86% rented by the hour, 14% APIs by the token"
-    assert volume.endswith("of this volume, or from fewer: this fleet costs less than openai gpt-4.1-nano")
+    assert volume.startswith("from this volume down to ")
+    assert volume.endswith("of it, or to fewer: this fleet costs less than openai gpt-4.1-nano")
     assert "of the cost: 86% rented by the hour" in first_screen(plan)
     assert list(ways_to_buy(api_only())) == ["of the cost: 100% APIs by the token"]
     assert cheaper_from(api_only()) is None
