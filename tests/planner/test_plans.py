@@ -71,6 +71,7 @@ def test_costs_add_up(plans: dict[str, Plan]) -> None:
     for plan in plans.values():
         other = (plan.costs.api_usd_per_month, plan.costs.caching_usd_per_month, plan.costs.engineers_usd_per_month)
         parts = sum(f.cost_usd_per_month for f in plan.fleet) + sum(other)
+        parts += plan.costs.energy_usd_per_month or 0.0
         assert parts == pytest.approx(plan.cost_usd_per_month)
         mine = sum(w.cost_usd_per_month for w in plan.workloads) + plan.costs.engineers_usd_per_month
         assert mine == pytest.approx(plan.cost_usd_per_month)

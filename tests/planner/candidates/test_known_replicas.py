@@ -42,6 +42,7 @@ OTHER: dict[str, Any] = {
     "month_factors": (1.0, 2.0, 3.0),
     "api_allowed": False,
     "api_wait_h": 24.0,
+    "api_tier": "priority",
     "baseline": "openai/gpt-4o",
     "smaller_apis_forbidden": True,
     "shed_usd_per_request": 0.01,

@@ -215,7 +215,7 @@ def test_menus_shrink(tmp_path: Path) -> None:
         ("set", "workloads.chat.slo.ttft=1s", "ttft_p95"),
         ("set", "workloads.chat.name.more=1", "nothing below it"),
         ("set", "nothing.at.all=1", "known names: name, workloads"),
-        ("set", "policy.budget=1", "known names: budget_usd_per_month"),
+        ("set", "policy.budgets=1", "known names: budget"),
         ("set", "prices.l5.on_demand=-5%", "known names: l4"),
         ("set", "prices.l4.on_demand=5", "/h"),
         ("set", "workloads.chat.slo.ttft_p95=1", "needs a unit"),
