@@ -124,7 +124,7 @@ def fleetplan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         ("plan in.yaml --markdown in.yaml", "--markdown would overwrite the input"),
         ("plan in.yaml --out p --html p", "p: --html would overwrite what --out writes."),
         ("plan in.yaml --out p --markdown ../{here}/p", "--markdown would overwrite what --out writes."),
-        ("plan in.yaml --out fleet.csv --csv .", "fleet.csv: --csv would overwrite what --out writes."),
+        ("plan in.yaml --out fleet.csv --csv .", "fleet.csv: --out writes JSON, and .csv is another format."),
         ("plan in.yaml --out ./naive.json --study --keep-plans .", "--keep-plans would overwrite what --out writes."),
         ("plan with-catalog.yaml --out own.yaml", "own.yaml: --out would overwrite the input own.yaml."),
         ("what-if in.yaml --file runs.yaml --html runs.yaml", "--html would overwrite the input runs.yaml."),
