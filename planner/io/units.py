@@ -19,11 +19,11 @@ from planner.io.errors import Expected, Problem, shown
 
 _DIGITS = r"(?:0|[1-9][0-9]{0,2}(?:[,_][0-9]{3})+|[1-9][0-9]*)"
 _NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,2}})?"
-_COUNT = rf"{_NUMBER} ?[kKMBT]?"
+COUNT = rf"{_NUMBER} ?[kKMBT]?"
 _PER_HOUR = r" ?(?:/|per) ?(?:h|hr|hour)"
 _PERIODS = {"month": 1, "quarter": 3, "year": 12}
 _PER_PERIOD = r" ?(?:/|per) ?(month|quarter|year)"
-_USD_AMOUNT = rf"(?:\$ ?{_COUNT}|[uU][sS][dD] ?{_COUNT}|{_COUNT} ?[uU][sS][dD])"
+USD_AMOUNT = rf"(?:\$ ?{COUNT}|[uU][sS][dD] ?{COUNT}|{COUNT} ?[uU][sS][dD])"
 
 _MAGNITUDES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 _SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60} | {
@@ -167,7 +167,7 @@ def parse_usd(value: object) -> float:
     if bare is not None:
         raise Problem(f"needs a currency, got {shown(value)}", f'Write "${bare.lstrip("+-")}"')
     remedy = 'Write US dollars such as "$40k", "$1.2M" or "40000 usd"'
-    return _usd(_matched(f"(-?{_USD_AMOUNT})", value, "an amount in dollars", remedy)[1], value)
+    return _usd(_matched(f"(-?{USD_AMOUNT})", value, "an amount in dollars", remedy)[1], value)
 
 
 def parse_usd_bare(value: object) -> float:
@@ -204,9 +204,9 @@ def parse_usd_over(value: object) -> UsdOver:
     bare = _bare_number(value)
     if bare is not None:
         raise Problem(f"needs a currency and a period, got {shown(value)}", f'Write "${bare.lstrip("+-")}/year"')
-    if isinstance(value, str) and re.fullmatch(_USD_AMOUNT, value[:65]):
+    if isinstance(value, str) and re.fullmatch(USD_AMOUNT, value[:65]):
         raise Problem(f"needs a period, got {shown(value)}", f'Write "{value}/month", "/quarter" or "/year"')
-    match = _matched(f"(-?{_USD_AMOUNT}){_PER_PERIOD}", value, "an amount a month, quarter or year", remedy)
+    match = _matched(f"(-?{USD_AMOUNT}){_PER_PERIOD}", value, "an amount a month, quarter or year", remedy)
     return UsdOver(_usd(match[1], value), _PERIODS[match[2]])
 
 
@@ -224,9 +224,9 @@ def parse_usd_per_hour(value: object) -> float:
     if bare is not None:
         remedy = f'Write "${bare.lstrip("+-")}/h"'
         raise Problem(f"needs a currency and a unit of time, got {shown(value)}", remedy)
-    if isinstance(value, str) and re.fullmatch(_USD_AMOUNT, value[:65]):
+    if isinstance(value, str) and re.fullmatch(USD_AMOUNT, value[:65]):
         raise Problem(f"needs a unit of time, got {shown(value)}", f'Write "{value}/h"')
-    return _usd(_matched(f"(-?{_USD_AMOUNT}){_PER_HOUR}", value, "a price per hour", remedy)[1], value)
+    return _usd(_matched(f"(-?{USD_AMOUNT}){_PER_HOUR}", value, "a price per hour", remedy)[1], value)
 
 
 @dataclass(frozen=True)
@@ -299,7 +299,7 @@ def _count(value: object, what: str = "a number", remedy: str = "") -> Decimal:
 
 
 def _is_count(text: str) -> bool:
-    return len(text) <= 64 and re.fullmatch(_COUNT, text) is not None
+    return len(text) <= 64 and re.fullmatch(COUNT, text) is not None
 
 
 def _usd(amount: str, value: object) -> float:
@@ -339,7 +339,7 @@ def _written(
 _AT_LEAST_0 = {"type": "number", "minimum": 0}
 _WHOLE = {"type": "integer", "minimum": 0}
 _PERCENT = rf"{_NUMBER} ?%"
-_HOURLY = _USD_AMOUNT + _PER_HOUR
+_HOURLY = USD_AMOUNT + _PER_HOUR
 
 Duration = Annotated[
     float,
@@ -381,35 +381,35 @@ SignedFraction = Annotated[
 Count = Annotated[
     float,
     PlainValidator(parse_count),
-    _written(_COUNT, "A number; k, M, B and T stand for zeros.", [1200, "80k", "1.2M", "3B"], _AT_LEAST_0),
+    _written(COUNT, "A number; k, M, B and T stand for zeros.", [1200, "80k", "1.2M", "3B"], _AT_LEAST_0),
 ]
 PositiveCount = Annotated[
     float,
     PlainValidator(parse_positive_count),
-    _written(_COUNT, "A number above 0.", [1200, "80k", "1.2M"], {"type": "number", "exclusiveMinimum": 0}),
+    _written(COUNT, "A number above 0.", [1200, "80k", "1.2M"], {"type": "number", "exclusiveMinimum": 0}),
 ]
 WholeNumber = Annotated[
-    int, PlainValidator(parse_whole), _written(_COUNT, "A whole number of 0 or more.", [64, "80k"], _WHOLE)
+    int, PlainValidator(parse_whole), _written(COUNT, "A whole number of 0 or more.", [64, "80k"], _WHOLE)
 ]
 PositiveWhole = Annotated[
     int,
     PlainValidator(parse_positive_whole),
-    _written(_COUNT, "A whole number of 1 or more.", [64, "80k"], _WHOLE | {"minimum": 1}),
+    _written(COUNT, "A whole number of 1 or more.", [64, "80k"], _WHOLE | {"minimum": 1}),
 ]
 Usd = Annotated[
     float,
     PlainValidator(parse_usd),
-    _written(_USD_AMOUNT, "An amount in US dollars.", ["$40k", "$1.2M", "40000 usd"]),
+    _written(USD_AMOUNT, "An amount in US dollars.", ["$40k", "$1.2M", "40000 usd"]),
 ]
 UsdBare = Annotated[
     float,
     PlainValidator(parse_usd_bare),
-    _written(f"{_USD_AMOUNT}|{_COUNT}", "US dollars.", [40000, "80k", "$1.2M"], _AT_LEAST_0),
+    _written(f"{USD_AMOUNT}|{COUNT}", "US dollars.", [40000, "80k", "$1.2M"], _AT_LEAST_0),
 ]
 BudgetAmount = Annotated[
     UsdOver,
     PlainValidator(parse_usd_over),
-    _written(rf"{_USD_AMOUNT}{_PER_PERIOD}", "US dollars a month, quarter or year.", ["$600k/quarter", "$2.4M/year"]),
+    _written(rf"{USD_AMOUNT}{_PER_PERIOD}", "US dollars a month, quarter or year.", ["$600k/quarter", "$2.4M/year"]),
 ]
 GrowthRate = Annotated[
     Growth,

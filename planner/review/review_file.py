@@ -23,8 +23,8 @@ from planner.catalog.importing.quotes import Rate, check_code, check_day
 from planner.checker import check_plan
 from planner.io.errors import Diagnostic, InputError, Problem, did_you_mean
 from planner.io.named_files import NamedFiles
+from planner.io.rates import UsdPerMonth
 from planner.io.strict_yaml import Document, read_yaml
-from planner.io.units import UsdBare
 from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
 from planner.plan.blocks import block_of
 from planner.plan.plan import Plan
@@ -99,7 +99,7 @@ class ReviewFile(Strict):
     """Columns of the log that have names of their own: time, requests, prompt, output, workload and others."""
     period: PeriodSpec | None = None
     """By default all of the log, or its last 13 weeks where it is longer; what is older serves the forecast alone."""
-    bill_usd_per_month: UsdBare | None = None
+    bill_usd_per_month: UsdPerMonth | None = None
     """What was paid, on average over the months of the period."""
     bill: Annotated[BillSpec, BeforeValidator(bill_spec)] | None = None
     """The bill itself: a FOCUS export, or {focus: FILE, team_tag: ..., where: ..., skus: ...}."""

@@ -15,7 +15,7 @@ from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_allowances import allowances_of
 from planner.case.demand.load_api_limits import with_api_limits
-from planner.case.demand.load_own import own_offers, terms_of
+from planner.case.demand.load_own import NAMED, OWN, own_offers, terms_of
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_power import of_known_power, power_of
 from planner.case.demand.load_service_tiers import complain_of_tiers
@@ -279,9 +279,8 @@ class _Loader:
             known = sorted({getattr(o, name) for o in catalog.offers.values()})
             for k, value in enumerate(given or ()):
                 if value not in known:
-                    self.notes.complain(
-                        ("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known)
-                    )
+                    remedy = NAMED if (name, value) == ("provider", OWN) else did_you_mean(value, known)
+                    self.notes.complain(("menu", f"{name}s", k), f"no offer has the {name} '{value}'", remedy)
         offers = {key: self._with_known_gpu(key, offer, catalog) for key, offer in sorted(catalog.offers.items())}
         chosen = {
             key: offer

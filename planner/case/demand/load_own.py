@@ -17,6 +17,7 @@ from planner.io.errors import did_you_mean, shown
 
 OWN = "own"
 """the provider of servers that are bought"""
+NAMED = "Leave it out: each server of 'menu: own' is on the menu already, as own/NAME@SITE; list who rents out others"
 ENERGY = "Add usd_per_kwh: 0.11, what energy costs there"
 W_PER_KW = 1e3
 

@@ -126,7 +126,7 @@ def check_sessions(w: WorkloadSpec, sessions: Sessions, path: Path, contexts: li
     if longer > TOO_LONG_FRAC:
         longest = f"{float(tokens.max()):,.0f}"
         message = f"grow to {longest} tokens, beyond the {largest:,} of its models, in {longer:.1%} of their turns"
-        remedy = f"Say what happens then: longest: {{tokens: {largest}, then: compact}}"
+        remedy = f"Say what happens then: longest: {{tokens: {largest}, then: compact}}, or then: end for a new session"
         notes.complain((*path, "sessions"), message, remedy)
     key = f"workloads.{w.name}.sessions"
     prompt, answer = float(some.weight @ some.prompt), float(some.weight @ some.answer)

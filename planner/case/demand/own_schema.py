@@ -5,12 +5,18 @@ Docstrings of fields are what editors show (JSON schema) and what the error mess
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from pydantic import Field, model_validator
 
-from planner.io.units import Fraction, PositiveCount, PositiveWhole, Usd, UsdBare, WholeNumber
+from planner.io.errors import shown
+from planner.io.rates import Months, UsdPerMonth, Years
+from planner.io.units import Fraction, PositiveWhole, Usd, WholeNumber
 from planner.io.validation import FieldProblem, Strict
 
 MOST_OWN = 20
+_NOTHING = re.compile(r"(?:\$ ?|usd ?)?0*\.?0+(?: ?usd)?", re.IGNORECASE)
 MOST_GPUS, DEAREST_USD = 1024, 1e8
 """of one server"""
 QUARTER, LONGEST_LIFE, LONGEST_LEAD = 3, 240, 36
@@ -32,23 +38,30 @@ class OwnSpec(Strict):
     """Of one server with its share of network and racks, delivered."""
     residual: Fraction = Field(default=0.0, examples=["15%"])
     """Share of its price that it is worth at the end of its life."""
-    life_years: PositiveCount = Field(examples=[4])
+    life_years: Years = Field(examples=[4])
     """Over which it loses that value, in a straight line."""
     capital_cost: Fraction = Field(default=0.0, examples=["9%"])
     """What capital costs a year, on the mean of its price and its residual value."""
     maintenance: Fraction = Field(default=0.0, examples=["5%"])
     """A year, as a share of its price: support, spare parts, insurance."""
-    colocation_usd_per_month: UsdBare = Field(default=0.0, examples=[1800])
+    colocation_usd_per_month: UsdPerMonth = Field(default=0.0, examples=[1800])
     """Space, power feed and hands in a data center; energy is not in it."""
-    lead_months: WholeNumber = Field(default=0, examples=[3])
+    lead_months: Months = Field(default=0, examples=[3])
     """From the order until it serves; a plan of one quarter takes it to be there."""
     max_instances: WholeNumber | None = Field(default=None, examples=[4])
     """The most that may be bought."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_price(cls, given: Any) -> Any:
+        price = given.get("price") if isinstance(given, dict) else None
+        if isinstance(price, int | float | str) and not isinstance(price, bool) and _NOTHING.fullmatch(str(price)):
+            remedy = "Write what one costs; of those that you have already, say how many under 'have', as owned"
+            raise FieldProblem(("price",), f"must be above $0, got {shown(price)}", remedy)
+        return given
+
     @model_validator(mode="after")
     def _makes_sense(self) -> OwnSpec:
-        if not self.price:
-            raise FieldProblem(("price",), "must be above $0", "For a server that you have, write it under 'have'")
         if self.price > DEAREST_USD:
             raise FieldProblem(("price",), "is above $100M for one server", "Check the number")
         if self.like is None and (self.gpu is None or self.gpus is None):

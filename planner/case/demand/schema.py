@@ -35,6 +35,7 @@ from planner.case.start_up import WeightsFrom
 from planner.catalog.sellers import SAME_MODEL
 from planner.catalog.variant import Parallelism
 from planner.io.errors import Path, did_you_mean, shown
+from planner.io.rates import UsdPer1mTokens, UsdPerKwh, UsdPerMonth, UsdPerYear
 from planner.io.units import (
     BudgetAmount,
     Count,
@@ -46,7 +47,6 @@ from planner.io.units import (
     PriceChange,
     SizeGb,
     Usd,
-    UsdBare,
     UsdPerHour,
     WholeNumber,
 )
@@ -206,7 +206,7 @@ class DatedPriceSpec(PriceSpec):
 
 class Engineers(Strict):
     count: PositiveCount
-    usd_per_year: UsdBare
+    usd_per_year: UsdPerYear
 
 
 class TenancySpec(Strict):
@@ -231,22 +231,22 @@ class TenancySpec(Strict):
 class CacheCostSpec(Strict):
     """What caches cost beyond GPU memory."""
 
-    tier_usd_per_month: UsdBare | None = Field(default=None, examples=[100])
+    tier_usd_per_month: UsdPerMonth | None = Field(default=None, examples=[100])
     """For each workload with a prefix or template cache: a store that its replicas share."""
-    vector_store_usd_per_month: UsdBare | None = Field(default=None, examples=[300])
+    vector_store_usd_per_month: UsdPerMonth | None = Field(default=None, examples=[300])
     """For each workload with a semantic cache."""
-    embedding_usd_per_1m_tokens: UsdBare | None = Field(default=None, examples=[0.02])
+    embedding_usd_per_1m_tokens: UsdPer1mTokens | None = Field(default=None, examples=[0.02])
     """For embedding the prompt of every request of a workload with a semantic cache."""
 
 
 class VendorCostSpec(Strict):
     """The fixed cost of having a vendor, a month, whatever is bought there."""
 
-    provider: UsdBare = Field(default=0.0, examples=[500])
+    provider: UsdPerMonth = Field(default=0.0, examples=[500])
     """For each provider of instances in use: account, contract, security review, expertise."""
-    region: UsdBare = Field(default=0.0, examples=[200])
+    region: UsdPerMonth = Field(default=0.0, examples=[200])
     """For each region of a provider in use: network, registry, monitoring."""
-    api: UsdBare = Field(default=0.0, examples=[100])
+    api: UsdPerMonth = Field(default=0.0, examples=[100])
     """For each provider of an API in use."""
 
 
@@ -284,7 +284,7 @@ class VendorSpec(Strict):
     fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
     at_most: VendorCountSpec = VendorCountSpec()
     least_share: VendorShareSpec = VendorShareSpec()
-    max_usd_per_month: dict[str, UsdBare] = Field(default={}, examples=[{"provider": 20000, "openai": 500}])
+    max_usd_per_month: dict[str, UsdPerMonth] = Field(default={}, examples=[{"provider": 20000, "openai": 500}])
     """The most that a vendor may be paid in a month: each provider, region or api, or one by its name."""
     have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
     """Providers, regions and providers of APIs that you have anyway: they have no fixed cost."""
@@ -413,7 +413,7 @@ class KvDiskSpec(Strict):
 class PolicySpec(Strict):
     """Limits and costs of running it."""
 
-    budget_usd_per_month: UsdBare | None = None
+    budget_usd_per_month: UsdPerMonth | None = None
     """The most that any month may cost, with what is held."""
     budget: BudgetAmount | None = Field(default=None, examples=["$2.4M/year"])
     """The most that months, quarters or years of the plan may cost, with what is held. Years begin with the plan."""
@@ -490,7 +490,7 @@ class SiteSpec(Strict):
             raise FieldProblem(("usd_per_kwh",), message, "Write dollars, such as 0.11")
         return self
 
-    usd_per_kwh: UsdBare | None = Field(default=None, examples=[0.11])
+    usd_per_kwh: UsdPerKwh | None = Field(default=None, examples=[0.11])
     """Price of energy, for servers of your own that may stand there."""
     power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[40])
     """The most that such servers may draw, all of their GPUs at the most that they draw, cooling included."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -97,12 +97,28 @@ class WindowSpec(Strict):
     """Tokens at the start of the prompt that stay: system prompt and tools."""
 
 
+class TurnsSpec(Spread):
+    """Requests of a session."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _at_least_one(cls, given: Any) -> Any:
+        path, fewest = (("p50",), given.get("p50")) if isinstance(given, dict) else ((), given)
+        if isinstance(fewest, int | float) and not isinstance(fewest, bool) and fewest < 1:
+            message = f"is {fewest:g}, and a session has at least one turn"
+            remedy = (
+                "Write the requests of a session, such as turns: {p50: 40, p95: 160}; without sessions, leave it out"
+            )
+            raise FieldProblem(path, message, remedy)
+        return given
+
+
 class KindSpec(Strict):
     """Sessions that are alike."""
 
     share: Fraction | None = None
     """Share of the sessions, where there are several kinds."""
-    turns: Spread | None = None
+    turns: TurnsSpec | None = None
     """Requests of a session: {p50: 40, p95: 160}, with the mean if you know it."""
     first_prompt: Spread | None = None
     """Tokens of the first prompt: instructions, tools and the first question."""
@@ -126,8 +142,7 @@ class KindSpec(Strict):
     def _possible(self) -> KindSpec:
         if self.turns is not None:
             if self.turns.p50 < 1:
-                message = f"is {self.turns.p50:g}, and a session has at least one turn"
-                raise FieldProblem(("turns", "p50"), message, "Write the number of requests of a session")
+                raise FieldProblem(("turns", "p50"), "is below one turn", "Write the number of requests of a session")
             if self.turns.p95 > MOST_TURNS:
                 raise FieldProblem(("turns", "p95"), f"is above {MOST_TURNS:,.0f} turns", "Check the number")
         if self.rewritten >= 1:

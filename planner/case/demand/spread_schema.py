@@ -8,7 +8,7 @@ from pydantic import GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from planner.io.units import PositiveCount
+from planner.io.units import PositiveCount, parse_positive_count
 from planner.io.validation import FieldProblem, Strict
 from planner.performance.length_spread import LengthSpread, least_mean
 
@@ -28,7 +28,10 @@ class Spread(Strict):
     @model_validator(mode="before")
     @classmethod
     def _one_number(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | list | None) else {"p50": value, "p95": value}
+        if isinstance(value, dict | list | None):
+            return value
+        number = parse_positive_count(value)
+        return {"p50": number, "p95": number}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
