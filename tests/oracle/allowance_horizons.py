@@ -1,6 +1,6 @@
 """Tiny horizons with a savings plan or provisioned units for several quarters, and their optimum by trying everything.
 
-Two quarters of two scenarios, or three of one. Blocks are those of tests/oracle/allowances.py, each with a demand of its
+Two quarters of two scenarios, or three of one. Blocks are those of tests/oracle/allowances.py, each with demand of its
 own; one offer may be committed to besides. Every number of every commitment is tried, and what a block costs with these
 is worked out hour by hour.
 """

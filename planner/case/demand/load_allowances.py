@@ -17,7 +17,6 @@ from planner.io.errors import Path as Keys
 from planner.io.errors import did_you_mean, shown
 
 SAME = 1e-9
-NOT_YET = "Plan one quarter: leave out horizon and scenarios, or the savings plans and provisioned units"
 
 PUBLISHED = ("tokens_per_minute", "output_weight", "cached_weight", "minimum", "step")
 """figures of a unit that a provider publishes"""
@@ -44,7 +43,7 @@ def allowances_of(
     """What may be signed or is held, what covers fewest offers first; None: nothing."""
     if not spec.savings_plans and not spec.provisioned:
         return None
-    _complain_together(spec, purchase, notes)
+    _complain_together(spec, purchase, offers, notes)
     plans = [
         plan
         for k, own in enumerate(spec.savings_plans)
@@ -60,14 +59,9 @@ def allowances_of(
     return (*plans, *units) or None
 
 
-def _complain_together(spec: DemandFile, purchase: tuple[str, ...], notes: Notes) -> None:
+def _complain_together(spec: DemandFile, purchase: tuple[str, ...], offers: dict[str, Offer], notes: Notes) -> None:
     """What they cannot be used with."""
     first: Keys = ("savings_plans",) if spec.savings_plans else ("provisioned",)
-    for key in ("horizon", "scenarios"):
-        if getattr(spec, key):
-            notes.complain(
-                (key,), "plans of several quarters do not know savings plans or provisioned units yet", NOT_YET
-            )
     if spec.policy.vendors.max_usd_per_month:
         message = "caps on vendors do not count savings plans and provisioned units yet"
         notes.complain(("policy", "vendors", "max_usd_per_month"), message, "Leave one of the two out")
@@ -82,7 +76,29 @@ def _complain_together(spec: DemandFile, purchase: tuple[str, ...], notes: Notes
     for path, name in (*plans, *units):
         if name in names:
             notes.complain(path, f"another one is called {shown(name, 60)} too", "Give each its own name")
+        if name in offers:
+            notes.complain((*path, "name"), f"an instance is called {shown(name, 60)} too", "Give it another name")
         names.add(name)
+    for k, own in enumerate(spec.savings_plans):
+        if own.term == "3y" and not own.held and not _looks_ahead(spec):
+            message = "outlasts the plan by years: three years can only be held"
+            remedy = "Write term: 1y, or held: $50/h for one that is signed already"
+            notes.complain(("savings_plans", k, "term"), message, remedy)
+    for path, until in (
+        *((("savings_plans", k), own.until) for k, own in enumerate(spec.savings_plans)),
+        *((("provisioned", k), own.until) for k, own in enumerate(spec.provisioned)),
+    ):
+        if until is not None and spec.starts is None:
+            notes.complain((*path, "until"), "needs to know when the plan starts", "Add starts: 2027-01-01")
+        elif until is not None and spec.starts is not None and until < spec.starts:
+            message = f"it has lapsed when the plan starts, {spec.starts}"
+            notes.complain((*path, "until"), message, "Leave out held and until")
+
+
+def _looks_ahead(spec: DemandFile) -> bool:
+    """Whether the file is planned as a horizon, in which three years may be signed."""
+    valued = spec.unused_after_horizon is not None or spec.policy.max_liability is not None
+    return (spec.horizon or 1) > 1 or bool(spec.scenarios) or valued
 
 
 def _savings_plan(
@@ -118,7 +134,9 @@ def _savings_plan(
         usd_per_h=1.0,
         rates=rates,
         term=own.term,
+        step=own.step,
         held=own.held,
+        last_day=own.until,
         most=own.max,
         source=f"your own rates in {Path(notes.document.file).name}",
     )
@@ -188,6 +206,7 @@ def _provisioned(
         step=float(figures["step"]),
         term=own.term,
         held=float(own.held),
+        last_day=own.until,
         most=None if own.max is None else float(own.max),
         source=own_source if known is None or not missing else f"{own_source}; {known.source}",
         date=known.date if known is not None and missing else None,
