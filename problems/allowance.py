@@ -28,6 +28,11 @@ same discount are the same"""
 SAME = 1e-9
 
 
+def units_of(lots: int, lot: float) -> float:
+    """Of so many lots, as short as they are written."""
+    return float(f"{lots * lot:.12g}")
+
+
 @dataclass(frozen=True, eq=False)
 class Allowance:
     """A commitment that may be signed, in units that are paid in every hour."""

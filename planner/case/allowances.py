@@ -14,7 +14,7 @@ from dataclasses import replace
 from planner.case.apis import allowed_apis, request_usd
 from planner.case.case import Allowance, Case, Workload
 from problems.allowance import Allowance as Cover
-from problems.allowance import Item
+from problems.allowance import Item, units_of
 from problems.constants import HOURS_PER_MONTH
 
 MINUTES = 60.0
@@ -94,8 +94,7 @@ def units_of_a_lot(a: Allowance) -> float:
 
 
 def units_in(a: Allowance, lots: int) -> float:
-    """Of so many lots, as short as they are written."""
-    return float(f"{lots * units_of_a_lot(a):.12g}")
+    return units_of(lots, units_of_a_lot(a))
 
 
 def with_held(case: Case, units: Mapping[str, float]) -> Case:

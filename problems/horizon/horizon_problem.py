@@ -44,7 +44,7 @@ from functools import cached_property
 
 import numpy as np
 
-from problems.allowance import Allowance
+from problems.allowance import Allowance, units_of
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.risk import EXPECTED, Risk, Weights
@@ -150,7 +150,7 @@ class Block:
 
         def held(a: Allowance) -> Allowance | None:
             lots = instances.get(a.key, 0)
-            return replace(a, held=lots * self.lots[a.key]) if lots else None
+            return replace(a, held=units_of(lots, self.lots[a.key])) if lots else None
 
         fleet = replace(self.fleet, offers=offers, budget_usd_per_month=left, allowances=self._allowances(held))
         if not by_vendor:

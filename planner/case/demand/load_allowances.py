@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from functools import cache
 from pathlib import Path
 
 from pydantic import Field
 
 from planner.case.case import Allowance
+from planner.case.dates import quarter_days
 from planner.case.demand.allowance_schema import ProvisionedSpec, SavingsPlanSpec
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
@@ -17,6 +19,7 @@ from planner.io.errors import Path as Keys
 from planner.io.errors import did_you_mean, shown
 
 SAME = 1e-9
+QUARTERS_OF_3Y = 12
 
 PUBLISHED = ("tokens_per_minute", "output_weight", "cached_weight", "minimum", "step")
 """figures of a unit that a provider publishes"""
@@ -84,21 +87,40 @@ def _complain_together(spec: DemandFile, purchase: tuple[str, ...], offers: dict
             message = "outlasts the plan by years: three years can only be held"
             remedy = "Write term: 1y, or held: $50/h for one that is signed already"
             notes.complain(("savings_plans", k, "term"), message, remedy)
-    for path, until in (
-        *((("savings_plans", k), own.until) for k, own in enumerate(spec.savings_plans)),
-        *((("provisioned", k), own.until) for k, own in enumerate(spec.provisioned)),
-    ):
-        if until is not None and spec.starts is None:
-            notes.complain((*path, "until"), "needs to know when the plan starts", "Add starts: 2027-01-01")
-        elif until is not None and spec.starts is not None and until < spec.starts:
-            message = f"it has lapsed when the plan starts, {spec.starts}"
-            notes.complain((*path, "until"), message, "Leave out held and until")
+        elif own.term == "3y" and not own.held and (spec.horizon or 1) < QUARTERS_OF_3Y and not _values_the_rest(spec):
+            value = f"not signed in {spec.horizon or 1} quarters"
+            notes.assume(f"savings_plans.{own.name}", value, "three years outlast them: unused_after_horizon allows it")
+    dates = [(path, own.name, own.until) for (path, _), own in zip(plans, spec.savings_plans, strict=True)]
+    dates += [(path, name, own.until) for (path, name), own in zip(units, spec.provisioned, strict=True)]
+    for path, name, until in dates:
+        _check_until(spec, path, name, until, notes)
+
+
+def _check_until(spec: DemandFile, path: Keys, name: str, until: date | None, notes: Notes) -> None:
+    """The last day of what is held: not before the plan starts, and no use in the quarter that it lies in."""
+    if until is None:
+        return
+    if spec.starts is None:
+        notes.complain((*path, "until"), "needs to know when the plan starts", "Add starts: 2027-01-01")
+    elif until < spec.starts:
+        message = f"it has lapsed when the plan starts, {spec.starts}"
+        notes.complain((*path, "until"), message, "Leave out held and until")
+    else:
+        for quarter in range(spec.horizon or 1):
+            begins, ends = quarter_days(spec.starts, quarter)
+            if begins <= until < ends:
+                why = f"its last day {until} lies in the quarter, but it serves whole quarters only; paid until then"
+                notes.assume(f"{path[0]}.{name}", f"not used from {begins} to {ends}", why)
 
 
 def _looks_ahead(spec: DemandFile) -> bool:
     """Whether the file is planned as a horizon, in which three years may be signed."""
-    valued = spec.unused_after_horizon is not None or spec.policy.max_liability is not None
-    return (spec.horizon or 1) > 1 or bool(spec.scenarios) or valued
+    return (spec.horizon or 1) > 1 or bool(spec.scenarios) or _values_the_rest(spec)
+
+
+def _values_the_rest(spec: DemandFile) -> bool:
+    """Whether the file says what is left of a long term after the horizon, so that it may be signed."""
+    return spec.unused_after_horizon is not None or spec.policy.max_liability is not None
 
 
 def _savings_plan(
