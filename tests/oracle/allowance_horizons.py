@@ -1,6 +1,6 @@
 """Tiny horizons with a savings plan or provisioned units for several quarters, and their optimum by trying everything.
 
-Two quarters of two scenarios, or three of one. Blocks are those of tests/oracle/allowances.py, each with demand of its
+Two quarters of two scenarios or of one. Blocks are those of tests/oracle/allowances.py, each with demand of its
 own; one offer may be committed to besides. Every number of every commitment is tried, and what a block costs with these
 is worked out hour by hour.
 """
@@ -64,12 +64,13 @@ def _horizon(
 ) -> AllowanceHorizon:
     offers = {**case.offers, OFFER: replace(case.offers[OFFER], reserved_usd_per_h={})}
     case = replace(case, offers=offers, allowances=(plan,))
+    case = replace(case, pools=case.pools[:1])
     certain = bool(rng.random() < 0.5)
     likely = 1.0 if certain else float(rng.uniform(0.3, 0.7))
-    cases = tuple(_scaled(case, float(factor)) for factor in (1.0, rng.uniform(0.2, 0.9), rng.uniform(1.0, 1.5)))
-    low, high = ("only", "only") if certain else ("low", "high")
-    all_of = {"only": 1.0} if certain else {"low": likely, "high": 1 - likely}
-    chances = (all_of, {low: all_of[low]}, {high: all_of[high]})
+    factors = (1.0, rng.uniform(1.0, 1.5), rng.uniform(0.2, 0.9))
+    all_of = {"high": likely} if certain else {"high": likely, "low": 1 - likely}
+    chances = (all_of, *({s: p} for s, p in all_of.items()))
+    cases = tuple(_scaled(case, float(factor)) for factor, _ in zip(factors, chances, strict=False))
     blocks = tuple(
         Block(
             replace(c.fleet, allowances=(replace(plan, usd_per_h=0.0),)),
@@ -82,12 +83,12 @@ def _horizon(
     )
     monthly = HOURS * lot * plan.usd_per_h
     discount = float(rng.uniform(0.8, 1.0))
-    later = ((1, None, (1,), 1.0), (2, None, (2,), 1.0)) if certain else (
-        (1, "low", (1,), likely), (1, "high", (2,), 1 - likely))  # fmt: skip
-    lasts = ((0, None, (0, 1, 2), 3.0 if certain else 2.0, discount), *((q, s, bs, p, 1.0) for q, s, bs, p in later))
+    everywhere = tuple(range(len(blocks)))
+    later = ((1, s, (1 + k,), 1.0, p, 1.0) for k, (s, p) in enumerate(all_of.items()))
+    lasts = ((0, None, everywhere, 2.0, 1.0, discount), *later)
     columns: list[CommitmentColumn] = []
-    for quarter, scenario, of, quarters, price in lasts:
-        usd = MONTHS * quarters * price * monthly
+    for quarter, scenario, of, quarters, chance, price in lasts:
+        usd = MONTHS * quarters * chance * price * monthly
         column = CommitmentColumn(KEY, "1y", quarter, scenario, of, usd, price * monthly, most=most)
         if fewest:
             first = replace(column, usd=fewest * usd, usd_per_month=fewest * column.usd_per_month, most=1, lots=fewest)
@@ -96,8 +97,7 @@ def _horizon(
         columns.append(column)
     if rng.random() < 0.5:
         each = HOURS * float(rng.uniform(0.6, 0.9)) * (offers[OFFER].on_demand_usd_per_h or 1.0)
-        usd = MONTHS * (3.0 if certain else 2.0) * each
-        columns.append(CommitmentColumn(OFFER, "1y", 0, None, (0, 1, 2), usd, each, most=2))
+        columns.append(CommitmentColumn(OFFER, "1y", 0, None, everywhere, MONTHS * 2.0 * each, each, most=2))
     problem = HorizonProblem(blocks, tuple(columns), risk=Risk(all_of))
     return AllowanceHorizon(problem, cases, plan, lot)
 
