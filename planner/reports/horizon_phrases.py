@@ -19,13 +19,13 @@ from planner.plan.horizon.horizon_view import (
     parts_of_quarters,
     percentile_usd,
     quarters_of,
+    spent_in,
     usd_per_month,
 )
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from planner.reports.phrases import (
     ALARM_FRAC,
-    BUDGET_PERIODS,
     assumed_traffic,
     baseline_name,
     no_api_is_allowed,
@@ -107,7 +107,7 @@ def within_budget(horizon: HorizonPlan) -> str:
     """What quarters or years spend at most of a budget of their own, with what is held; nothing where there is none."""
     limits, spent = horizon.case.limits, []
     for period in budget_periods(horizon.case):
-        costs = {s.name: period.held_usd + sum(s.by_quarter_usd[q] for q in period.quarters) for s in horizon.scenarios}
+        costs = spent_in(horizon, period)
         worst = max(costs, key=lambda name: costs[name])
         share = "" if len(period.quarters) == (limits.budget_months or 0) // MONTHS_OF_A_QUARTER else (
             f" of {usd(period.usd)}"
@@ -117,7 +117,7 @@ def within_budget(horizon: HorizonPlan) -> str:
     if not spent:
         return ""
     most = " at most" if len(horizon.scenarios) > 1 else ""
-    budget = f"budget of {usd(limits.budget_usd or 0.0)} a {BUDGET_PERIODS[limits.budget_months]}"
+    budget = f"budget of {usd(limits.budget_usd or 0.0)} a {limits.budget_period}"
     return f"{budget}:{most} {', '.join(spent)}"
 
 

@@ -523,9 +523,6 @@ def rejection(r: RejectionRecord) -> tuple[str, str]:
     return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 
 
-BUDGET_PERIODS = {None: "month", 1: "month", 3: "quarter", 12: "year"}
-
-
 def within_budget(plan: Plan) -> str:
     """What a quarter spends of a budget over several months, by the month; nothing where there is none."""
     limits = plan.case.limits
@@ -535,7 +532,7 @@ def within_budget(plan: Plan) -> str:
     of_it = f"{usd(MONTHS_OF_A_QUARTER * plan.total_usd_per_month)} of {usd(part)} in a quarter"
     cash = sum(c.upfront_usd for c in plan.commitments)
     beside = f"; {usd(cash)} in cash at signing is spread over its term" if cash else ""
-    return f"budget of {usd(limits.budget_usd)} a {BUDGET_PERIODS[limits.budget_months]}: {of_it}{beside}"
+    return f"budget of {usd(limits.budget_usd)} a {limits.budget_period}: {of_it}{beside}"
 
 
 AMOUNTS = ("power_kw", "co2_kg_per_month")
@@ -551,7 +548,7 @@ def limits_reached(plan: Plan) -> Iterator[str]:
             yield f"the budget of {usd(value)} a month"
             continue
         if limit == "budget":
-            yield f"the budget of {usd(value)} a {BUDGET_PERIODS[plan.case.limits.budget_months]}"
+            yield f"the budget of {usd(value)} a {plan.case.limits.budget_period}"
             continue
         if limit in AMOUNTS:
             yield f"{limit} {value:,.4g} ({of[0].hours_per_month:,.0f} h a month)"

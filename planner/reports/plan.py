@@ -116,7 +116,7 @@ def _headline(plan: Plan) -> Iterator[Part]:
     )
     columns = (Column("plan", "plan"), Column("api", "API"), Column("saving", "saving"))
     yield TablePart(Table("answer", "Answer", columns, rows), head=False, untitled=TEXT, formats=TEXT)
-    yield Lines(tuple(fleet_lines(plan)), tone="remark", formats=TEXT)
+    yield Group(lambda: (Lines(tuple(fleet_lines(plan)), tone="remark"),), formats=TEXT)
 
 
 def notices(plan: Plan) -> Iterator[Part]:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from planner.case.allowances import allowance_of
 from planner.io.formatting import percent, tokens
+from planner.io.remembered import of_the_last
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.plan.signing import allowances_to_be_signed
@@ -47,6 +48,7 @@ def shares_of_cost(plan: Plan) -> list[tuple[str, float]]:
     return sorted(((way, usd / whole if whole else 0.0) for way, usd in paid.items()), key=lambda part: -part[1])
 
 
+@of_the_last
 def cheaper_from(plan: Plan) -> float | None:
     """The share of this volume down to which the plan's own deployments cost less than the baseline does.
 
@@ -58,8 +60,7 @@ def cheaper_from(plan: Plan) -> float | None:
     if phrases.beside_what_apis_may_serve(plan) is not None:
         return None
 
-    tried = tuple(RATIO**k for k in range(STEPS + 1))
-    points = sorted(other_demand(plan, tried), key=lambda p: -p.multiple)
+    points = (point for k in range(STEPS + 1) for point in other_demand(plan, (RATIO**k,)))
     least = None
     for above, below in pairwise(points):  # between them no volume costs more than the upper one, nor bills less
         cost = above.cost_usd_per_month + plan.held_usd_per_month
