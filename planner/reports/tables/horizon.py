@@ -9,6 +9,7 @@ from datetime import date
 from planner.case.case import OWNED
 from planner.catalog.terms import in_words, is_bought
 from planner.plan.horizon.horizon_plan import HorizonPlan, SignedCommitment
+from planner.plan.horizon.horizon_showback import horizon_showback
 from planner.plan.horizon.horizon_view import (
     Use,
     book_beyond_usd,
@@ -32,15 +33,19 @@ from planner.plan.plan import Plan
 from planner.reports.horizon_phrases import part_quarters
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, PEOPLE, TICK, Cells, Row, Table
 from planner.reports.table import Column as C
+from planner.reports.tables.showback import showback_table
 
-NAMES = ("sign_now", "use", "held", "scenarios", "by_quarter", "baseline", "curve", "ladder", "later", "quarters")
+NAMES = (
+    "sign_now", "use", "held", "scenarios", "by_quarter", "baseline", "showback", "curve", "ladder", "later",
+    "quarters",
+)  # fmt: skip
 """of all tables"""
 ALL = "all offers, in GPU-hours"
 
 
 def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
     """All tables, always in the same order."""
-    makers = (sign_now, use, held, scenarios, by_quarter, baseline, curve, expiries, later, quarters)
+    makers = (sign_now, use, held, scenarios, by_quarter, baseline, showback, curve, expiries, later, quarters)
     return tuple(make(horizon) for make in makers)
 
 
@@ -196,6 +201,12 @@ def baseline(horizon: HorizonPlan) -> Table:
     known = tuple(s for s in horizon.scenarios if s.baseline_by_quarter_usd is not None)
     notes = ("this plan: with what was held before, which is paid in any case",) if horizon.held_usd else ()
     return Table("baseline", "The same requests at the API baseline", columns, known, notes)
+
+
+def showback(horizon: HorizonPlan) -> Table:
+    """What each team bears of the expected cost, to the cent; people read the sum below."""
+    title = "Showback by team, of the expected cost in the horizon"
+    return showback_table(title, horizon_showback(horizon), "usd", {"committed": "committed, paid anyway $"})
 
 
 def curve(horizon: HorizonPlan) -> Table:
