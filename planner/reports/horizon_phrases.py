@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from planner.case.quarters import block_name, budget_periods
 from planner.case.terms import counted_months
-from planner.catalog.terms import is_term
+from planner.catalog.terms import in_words, is_term
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
@@ -58,7 +58,7 @@ def sign_now(horizon: HorizonPlan) -> str:
         if all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
         return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
-    what = ", ".join(f"{c.instances} x {c.offer} {c.term}" for c in signed)
+    what = ", ".join(f"{c.instances} x {c.offer} {in_words(c.term)}" for c in signed)
     monthly = usd(sum(usd_per_month(c) for c in signed))
     cash = sum(c.upfront_usd for c in signed)
     owed = sum(owed_beyond_usd(horizon, c) for c in signed)

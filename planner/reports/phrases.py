@@ -15,7 +15,7 @@ from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import day_of, is_of_unknown_day
-from planner.catalog.terms import is_bought, term_months
+from planner.catalog.terms import in_words, is_bought, term_months
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
 from planner.judgement.sellers import SoldForLess, sold_for_less
@@ -375,7 +375,7 @@ def owed(c: Commitment) -> str:
     parts = [f"{usd(c.upfront_usd)} in cash at signing"] if c.upfront_usd else []
     if c.beyond_horizon_usd or not parts:
         parts.append(f"{usd(c.beyond_horizon_usd)} is still owed after this quarter")
-    return f"{c.instances} x {c.offer} {c.term}: {', '.join(parts)}"
+    return f"{c.instances} x {c.offer} {in_words(c.term)}: {', '.join(parts)}"
 
 
 def long_terms(plan: Plan) -> str:
@@ -384,7 +384,7 @@ def long_terms(plan: Plan) -> str:
     saved = sum(t.saves_usd_per_month for t in some)
     if saved < NOTHING_USD:
         return ""
-    what = alike([f"{t.instances} x {t.offer} {t.term}" for t in some])
+    what = alike([f"{t.instances} x {t.offer} {in_words(t.term)}" for t in some])
     cash, owed = sum(t.upfront_usd for t in some), sum(t.beyond_horizon_usd for t in some)
     paid = [f"{usd(cash)} in cash at signing"] if cash else []
     paid += [f"{usd(owed)} owed after this quarter"] if owed else []

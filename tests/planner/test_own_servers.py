@@ -20,9 +20,12 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.reports import horizon_phrases
+from planner.reports.diff import diff_document
 from planner.reports.focus import focus_rows_of
+from planner.reports.formats import rendered
 from planner.reports.glance import places
 from planner.reports.phrases import within_budget
+from planner.reports.plan import plan_document
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
 from planner.reports.tables.horizon import sign_now
@@ -223,6 +226,21 @@ def plan_of_a_year() -> HorizonPlan:
 
 def planned_for_a_year() -> Json:
     return plan_of_a_year().as_json()
+
+
+INTERNAL = re.compile(r"bought-\d+mo")
+
+
+def test_people_read_a_life_in_words_and_machines_our_name_of_it() -> None:
+    """In all that is shown of a quarter, of a year and of both compared; CSV keeps what scripts join by."""
+    year = plan_of_a_year()
+    changed = diff_document(planner.diff_plans(planned(OWN.replace("700k", "2M")), planned()))
+    for document in (plan_document(planned(), verbose=True), plan_document(year, verbose=True), changed):
+        for format in ("table", "md", "html"):
+            said = rendered(document, format)
+            assert "bought for 4 years" in said
+            assert INTERNAL.search(said) is None
+    assert ",bought-48mo," in rendered(plan_document(planned()), "csv", "fleet")
 
 
 def test_what_servers_are_worth_after_the_horizon_is_said() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from planner.case.case import OWNED
-from planner.catalog.terms import is_bought
+from planner.catalog.terms import in_words, is_bought
 from planner.plan.horizon.horizon_plan import HorizonPlan, SignedCommitment
 from planner.plan.horizon.horizon_view import (
     Use,
@@ -50,7 +50,7 @@ def sign_now(horizon: HorizonPlan) -> Table:
     worth_after = C("book_beyond_usd", "worth after $", "money", get=lambda c: book_beyond_usd(horizon, c))
     columns = (
         C("offer", "sign now"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("instances", "instances", "count"),
         C("first_day", "from", get=lambda c: f"{c.first_day}"),
         C("last_day", "until", get=lambda c: f"{c.last_day}"),
@@ -123,7 +123,7 @@ def committed_offers(horizon: HorizonPlan) -> list[str]:
 def held(horizon: HorizonPlan) -> Table:
     columns = (
         C("offer", "held"),
-        C("purchase", "bought as"),
+        C("purchase", "bought as", "way to buy"),
         C("instances", "instances", "count"),
         C("first_day", "from", missing="before", get=lambda h: _day(h.first_day)),
         C("last_day", "until", missing="beyond", get=lambda h: _day(h.last_day)),
@@ -211,7 +211,9 @@ def curve(horizon: HorizonPlan) -> Table:
         C("worst_usd", "worst $", "money"),
         C("gap_frac", "proved within", "percent"),
     )  # fmt: skip
-    title = f"Commit more or fewer {found.offer} {found.term}" if found is not None else "Commit more or fewer"
+    title = (
+        f"Commit more or fewer {found.offer} {in_words(found.term)}" if found is not None else "Commit more or fewer"
+    )
     return Table("curve", title, columns, found.points if found is not None else ())
 
 
@@ -220,7 +222,7 @@ def expiries(horizon: HorizonPlan) -> Table:
         C("scenario", "in scenario", missing="all scenarios"),
         C("last_month", "last month", get=lambda e: e.month),
         C("offer", "what ends"),
-        C("purchase", "bought as"),
+        C("purchase", "bought as", "way to buy"),
         C("instances", "instances", "count"),
         C("usd_per_month", "$/month", "money"),
         C("origin", "since"),
@@ -247,7 +249,7 @@ def later(horizon: HorizonPlan) -> Table:
         C("scenario", "in scenario"),
         C("first_day", "from", get=lambda c: f"{c.first_day}"),
         C("offer", "sign later"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("instances", "instances", "count"),
         C("last_day", "until", get=lambda c: f"{c.last_day}"),
         C("usd_per_month", "$/month", "money", get=usd_per_month),

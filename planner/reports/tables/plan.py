@@ -58,7 +58,7 @@ def fleet(plan: Plan) -> Table:
         C("gpu", "gpu", formats=DATA),
         C("gpus_per_instance", "gpus each", "count", DATA),
         C("gpus", "gpu", formats=PEOPLE, get=lambda f: f"{f.gpus_per_instance} x {f.gpu}"),
-        C("purchase", "buy"),
+        C("purchase", "buy", "way to buy"),
         C("instances", "instances", "count", PEOPLE, get=lambda f: span(f.instances_by_slot)),
         C("instances_min", "fewest", "count", DATA, get=lambda f: min(f.instances_by_slot)),
         C("instances_max", "most", "count", DATA, get=lambda f: max(f.instances_by_slot)),
@@ -107,7 +107,7 @@ def fleet_by_hour(plan: Plan) -> Table:
     columns = (
         *SLOT,
         C("offer", "instance", get=lambda at: at.line.offer),
-        C("purchase", "buy", get=lambda at: at.line.purchase),
+        C("purchase", "buy", "way to buy", get=lambda at: at.line.purchase),
         C("instances", "instances", "count", get=lambda at: at.line.instances_by_slot[at.t]),
     )
     records = tuple(_FleetAt(s, t, f) for t, s in enumerate(plan.slots) for f in plan.fleet)
@@ -277,7 +277,7 @@ def commitments(plan: Plan) -> Table:
     owed = C("owed_after_the_quarter_usd", "$ owed after the quarter", "money", get=lambda c: c.beyond_horizon_usd)
     columns = (
         C("offer", "instance"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("instances", "instances", "count"),
         C("upfront_usd", "$ at signing", "money"),
         owed,
