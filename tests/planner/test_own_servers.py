@@ -228,6 +228,28 @@ def planned_for_a_year() -> Json:
     return plan_of_a_year().as_json()
 
 
+def test_what_is_paid_for_and_what_is_drawn_are_said_side_by_side() -> None:
+    """Both of GPUs in use hour by hour; paid at the most that they draw, as the money by part has it."""
+    plan = planned()
+    (servers,), (place,), power = plan.bought or (), plan.power.places if plan.power else (), plan.case.power
+    assert power is not None
+    gpu, pue = power.gpus["h200"], 1.3
+    used_h = sum(
+        d.deployment.gpus_per_replica * n * slot.hours_per_month
+        for pool in plan.pools
+        for d in pool.deployments
+        for n, slot in zip(d.replicas_by_slot, plan.slots, strict=True)
+    ) / (plan.slots[-1].month + 1)  # fmt: skip
+    idle_kw = servers.instances * 8 * (gpu.host_w + gpu.idle_w) / 1e3
+    paid = pue * (HOURS * idle_kw + used_h * (gpu.most_w - gpu.idle_w) / 1e3)
+    assert servers.gpu_hours_per_month == pytest.approx(used_h)
+    assert servers.energy_usd_per_month == pytest.approx(0.11 * paid)
+    assert HOURS * pue * idle_kw < place.kwh_per_month < paid
+    (note,) = bought(plan).notes
+    assert f"{paid:,.0f} kWh a month are paid for" in note
+    assert f"the {place.kwh_per_month:,.0f} kWh that are expected" in note
+
+
 INTERNAL = re.compile(r"bought-\d+mo")
 
 
