@@ -29,6 +29,7 @@ from planner.optimization.horizon import plan_horizon as plan_blocks
 from planner.optimization.replan import to_compare
 from planner.optimization.simpler import cuts_of, simplest
 from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_view import spent_in
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
@@ -470,11 +471,7 @@ def _budget_that_is_enough(case: Case, options: Options, on_progress: Callable[[
     except (NoHorizonPlan, OutOfTime):
         return ""
     length = limits.budget_months // MONTHS_OF_A_QUARTER
-    needed = {
-        p.name: (p.held_usd + max(sum(s.by_quarter_usd[q] for q in p.quarters) for s in plan.scenarios))
-        * (length / len(p.quarters))
-        for p in budget_periods(case)
-    }
+    needed = {p.name: max(spent_in(plan, p).values()) * (length / len(p.quarters)) for p in budget_periods(case)}
     dearest = max(needed, key=lambda name: needed[name])
     return f"the cheapest plan without it spends most in {dearest}: a budget of {usd(needed[dearest])} is enough"
 
@@ -486,8 +483,8 @@ def _without_a_plan(
     if not none.block:
         together = "together"
         if case.limits.budget_usd is not None:
-            period = "quarter" if case.limits.budget_months == MONTHS_OF_A_QUARTER else "year"
-            together = f"within the budget of {usd(case.limits.budget_usd)} a {period} (policy.budget)"
+            budget = f"{usd(case.limits.budget_usd)} a {case.limits.budget_period}"
+            together = f"within the budget of {budget} (policy.budget)"
         why = f"each quarter can be planned by itself, but not all of them {together}"
         enough = _budget_that_is_enough(case, options, on_progress)
         return Infeasible(case.name, (why, *([enough] if enough else [])), none.proved)

@@ -18,5 +18,6 @@ class ApiLimit:
     api: str
     kind: str
     """what is counted"""
+    most: float
     per_usd: dict[str, np.ndarray]
     """share of the limit that a dollar an hour of a bill takes, by pool [slot]; none of pools that do not count"""

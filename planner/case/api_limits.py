@@ -14,7 +14,7 @@ Every part of a workload's requests is taken to peak as the whole does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
 
 import numpy as np
@@ -33,16 +33,22 @@ KINDS = ("requests", "tokens", "input_tokens", "output_tokens")
 def limits_of_apis(case: Case, slots: tuple[Slot, ...], pools_of: Callable[[Workload], list[str]]) -> list[ApiLimit]:
     """The limits of a case, in shares that a dollar an hour of a pool's bill takes; `pools_of` names its pools."""
     found = []
-    for key, most in (case.limits.api_per_minute or {}).items():
-        api, _, kind = key.rpartition(" ")
+    for api, kind, most in limits_by_api(case):
         per_usd: dict[str, np.ndarray] = {}
         for w in case.workloads:
             if counts(case, w, api):
                 per_minute = per_usd_per_h(case, w, api, kind) / MINUTES
                 share = per_minute * busiest_minute(case, w, api, kind, slots) / most
                 per_usd |= dict.fromkeys(pools_of(w), share)
-        found.append(ApiLimit(api, kind, per_usd))
+        found.append(ApiLimit(api, kind, most, per_usd))
     return found
+
+
+def limits_by_api(case: Case) -> Iterator[tuple[str, str, float]]:
+    """The API, what is counted, and the most of it that the API takes in a minute."""
+    for key, most in (case.limits.api_per_minute or {}).items():
+        api, _, kind = key.rpartition(" ")
+        yield api, kind, most
 
 
 def counts(case: Case, w: Workload, api: str) -> bool:

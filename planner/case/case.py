@@ -25,6 +25,7 @@ from planner.io.errors import input_error
 from planner.io.named_files import NamedFiles
 from planner.io.result import Result
 from planner.io.strict_yaml import Document
+from planner.io.units import PERIOD_NAMES
 from planner.io.validation import Strict
 from planner.performance.length_spread import LengthSpread
 from planner.performance.sessions import Sessions, ages_of
@@ -310,6 +311,11 @@ class Limits(Strict):
     """whether the simplest plan within that is the plan; None: the cheapest is"""
     spread: bool | None = None
     """whether two replicas or more of a deployment stand on at least two instances; None: they may share one"""
+
+    @property
+    def budget_period(self) -> str:
+        """What a budget over several months holds for: a quarter or a year."""
+        return PERIOD_NAMES[self.budget_months or 1]
 
 
 class CacheCosts(Strict):

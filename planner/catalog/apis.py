@@ -35,6 +35,19 @@ class ServiceTierPrices(Sourced):
     max_input_tokens: int | None = None
 
 
+class BatchPrices(Sourced):
+    """A model of planner/data/batch_prices.yaml."""
+
+    input_usd_per_1m: float
+    output_usd_per_1m: float
+
+
+@cache
+def batch_prices() -> dict[str, BatchPrices]:
+    """By "provider/model"."""
+    return {name: BatchPrices(**entry) for name, entry in shipped_entries("batch_prices").items()}
+
+
 @cache
 def service_tiers() -> dict[str, ServiceTierPrices]:
     """By "provider/model:tier"."""
@@ -67,7 +80,7 @@ def api_model(name: str) -> ApiModel | None:
         model=model_id,
         tiers=tiers,
         max_context_tokens=model.context_window or None,
-        batch=_batch(provider, model, tiers),
+        batch=_batch(provider, model, tiers) or _batch_of_our_own(f"{provider.id}/{model_id}"),
         source=f"genai-prices {version('genai-prices')}",
         date=AS_OF.date().isoformat(),
     )
@@ -139,6 +152,17 @@ def _batch(provider: Any, model: Any, listed: tuple[ApiTier, ...]) -> ApiBatch |
         return None
     source = f"genai-prices {version('genai-prices')}; within {window.turnaround_h:g} h: {window.source}"
     return ApiBatch(tiers=tiers, turnaround_h=window.turnaround_h, source=source, date=AS_OF.date().isoformat())
+
+
+def _batch_of_our_own(name: str) -> ApiBatch | None:
+    """Prices of work that waits, from our own file."""
+    prices = batch_prices().get(name)
+    if prices is None:
+        return None
+    window = batch_windows()[name.partition("/")[0]]
+    tier = ApiTier(input_usd_per_1m=prices.input_usd_per_1m, output_usd_per_1m=prices.output_usd_per_1m)
+    source = f"{prices.source}; within {window.turnaround_h:g} h: {window.source}"
+    return ApiBatch(tiers=(tier,), turnaround_h=window.turnaround_h, source=source, date=prices.date)
 
 
 @cache

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import product
 
 from planner.candidates.screen import REPLICA_SIZES
+from planner.case.api_limits import limits_by_api
 from planner.case.apis import is_too_small
 from planner.case.boxes import MOST_BOXES, models_without_a_box, most_boxes, with_boxes
 from planner.case.case import Case, LatencyTarget, Workload
@@ -107,9 +108,8 @@ def _power(case: Case) -> Iterator[Limit]:
 def _api_minutes(case: Case) -> Iterator[Limit]:
     """What APIs take in a minute, up to ten times as much."""
     most_of = case.limits.api_per_minute or {}
-    for key, now in most_of.items():
-        api, _, kind = key.rpartition(" ")
-        where = f"api_limits.{api}.{kind}_per_minute"
+    for api, kind, now in limits_by_api(case):
+        key, where = f"{api} {kind}", f"api_limits.{api}.{kind}_per_minute"
 
         def to(most: float, key: str = key, where: str = where, now: float = now) -> Experiment:
             label = f"get {most:,.0f} a minute instead of {now:,.0f} ({where})"

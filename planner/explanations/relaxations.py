@@ -14,6 +14,7 @@ from planner.case.slots import requests_per_month, slots_of
 from planner.case.vendors import VENDOR_NAMES, Vendor, vendor_held_usd
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
+from planner.io.units import PERIOD_NAMES
 from planner.optimization.replan import Experiment, Replanner
 from problems.vendors.spend import paid_by_month
 from solvers.backends.clock import Stopped
@@ -196,8 +197,8 @@ class PeriodBudget(Limit):
         at_least = 0.0 if may_shed else self.months * (found.bound_usd_per_month + held)
         enough = float(math.ceil(needed))
         proved = needed <= max(self.amount_usd, at_least) * (1 + CLOSE_FRAC)
-        period = "quarter" if self.months == 3 else "year"
-        said = f"raise the budget from {usd(self.amount_usd)} to {usd(enough)} a {period} (policy.budget"
+        raised = f"from {usd(self.amount_usd)} to {usd(enough)} a {PERIOD_NAMES[self.months]}"
+        said = f"raise the budget {raised} (policy.budget"
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
         return self._remedy(Experiment(said, with_limits(budget_usd=enough)), found.cost_usd_per_month, proved)
 

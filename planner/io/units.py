@@ -22,6 +22,7 @@ _NUMBER = rf"(?:{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]{{1,2}})?"
 COUNT = rf"{_NUMBER} ?[kKMBT]?"
 _PER_HOUR = r" ?(?:/|per) ?(?:h|hr|hour)"
 _PERIODS = {"month": 1, "quarter": 3, "year": 12}
+PERIOD_NAMES = {months: name for name, months in _PERIODS.items()}
 _PER_PERIOD = r" ?(?:/|per) ?(month|quarter|year)"
 USD_AMOUNT = rf"(?:\$ ?{COUNT}|[uU][sS][dD] ?{COUNT}|{COUNT} ?[uU][sS][dD])"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planner.case.api_limits import amounts, busiest_minute, counts
+from planner.case.api_limits import amounts, busiest_minute, counts, limits_by_api
 from planner.judgement.concern import Concern
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
@@ -17,8 +17,7 @@ MORE_THAN_ROUNDING = 1e-3
 def more_than_an_api_takes(plan: Plan) -> Iterator[Concern]:
     """Limits count what a dollar of the bill stands for on average; here each request counts by its own length."""
     case, account = plan.case, account_of(plan)
-    for key, most in (case.limits.api_per_minute or {}).items():
-        api, _, kind = key.rpartition(" ")
+    for api, kind, most in limits_by_api(case):
         asked, usd = np.zeros(len(account.slots)), 0.0
         for s in account.served:
             if s.decided.api == api and counts(case, s.w, api):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from planner.case.case import Workload
 from planner.case.support import is_unproven
-from planner.catalog.terms import is_bought, term_months
+from planner.catalog.terms import in_words, is_bought, term_months
 from planner.io.formatting import counted, percent, usd
 from planner.judgement.concern import Concern
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -153,4 +153,4 @@ def _guessed(
 
 def _quote(instances: int, offer: str, term: str, usd_per_h: float) -> str:
     """What to ask for, and the price that the plan counts on."""
-    return f"{instances} x {offer} {term} at {usd(usd_per_h)}/h each or less"
+    return f"{instances} x {offer} {in_words(term)} at {usd(usd_per_h)}/h each or less"

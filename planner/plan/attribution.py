@@ -8,6 +8,7 @@ from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.case import Case, Workload
 from planner.case.prices import HELD, price_of
 from planner.case.vendors import vendor_usd
+from planner.catalog.terms import in_words
 from planner.plan.account import account_of
 from planner.plan.diff_records import Attribution
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
@@ -48,7 +49,7 @@ def _instances(line: FleetLine, prices: Case, notes: list[str]) -> float:
         return 0.0
     now = price_of(prices, line.offer, line.purchase) if line.offer in prices.offers else None
     if now is None:
-        notes.append(f"{line.offer} {line.purchase} has no price in the second plan")
+        notes.append(f"{line.offer} {in_words(line.purchase)} has no price in the second plan")
         return 0.0
     return line.cost_usd_per_month * (now.usd_per_h / line.usd_per_h - 1) if now.usd_per_h != line.usd_per_h else 0.0
 

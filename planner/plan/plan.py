@@ -28,6 +28,19 @@ SeveralBoxes = Annotated[int, Field(ge=2, le=64)]
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off", "assumed_limits", "simpler", "sampled", "verified", "operation"]
 
+LEFT_OUT = (
+    "power",
+    "allowances",
+    "bought",
+    "showback",
+    "long_terms",
+    "assumed_limits",
+    "simpler",
+    "sampled",
+    "operation",
+)
+"""not in the JSON where they are None"""
+
 
 class SlotRecord(Strict):
     label: str
@@ -715,8 +728,7 @@ class Plan(Result, Strict):
         ):
             if data[part][key] is None:
                 del data[part][key]
-        absent = ("power", "allowances", "bought", "showback", "long_terms", "assumed_limits", "simpler", "sampled")
-        for key in (*absent, "operation"):
+        for key in LEFT_OUT:
             if data[key] is None:
                 del data[key]
         return data

@@ -41,7 +41,7 @@ COLUMNS = (
         for key, title in TITLES.items()
     ),
     C("cost", "cost $/month", "money"), C("penalty", "penalty $/month", "money"), C("bound", "bound $/month", "money"),
-    C("served", "served", "percent"), C("status", "plan"), C("fleet", "fleet at its busiest"),
+    C("served", "served", "percent"), C("status", "plan"), C("fleet", "fleet at its busiest", "way to buy"),
 )  # fmt: skip
 
 

@@ -67,9 +67,12 @@ def answer(plan: Plan) -> Hero:
     )
 
 
-def fleet_lines(plan: Plan) -> Iterator[str]:
-    """The fleet, and what somebody sees at a glance of it, for a terminal: as many lines as there is room for."""
+def fleet_lines(plan: Plan, whole: bool = False) -> Iterator[str]:
+    """The fleet, and what somebody sees at a glance of it, for a terminal: as much as there is room for, or all."""
     notes, taken = tuple(glance(plan)), _lines(_below(plan))
+    if whole:
+        yield from _some(plan, notes, len(notes))
+        return
     fewer = (_some(plan, notes, n) for n in range(NOTES_SHOWN, -1, -1))
     least = min(LEAST_WORKLOADS, len(pools(plan).rows))
     yield from next((some for some in fewer if _rows_left(plan, some, taken) >= least), _some(plan, notes, 0))
@@ -82,8 +85,8 @@ def _some(plan: Plan, notes: tuple[str, ...], shown: int) -> tuple[str, ...]:
     return plain(tuple(_to_run(plan))), *operation, *notes[:shown], *cut
 
 
-def _below(plan: Plan) -> tuple[Part, ...]:
-    return *warnings(plan), signing(plan), moving(plan), simpler(plan)
+def _below(plan: Plan, whole: bool = False) -> tuple[Part, ...]:
+    return *warnings(plan), signing(plan, whole), moving(plan), simpler(plan)
 
 
 def _lines(parts: tuple[Part, ...]) -> int:
@@ -96,12 +99,12 @@ def _rows_left(plan: Plan, fleet: tuple[str, ...], taken: int) -> int:
     return SCREEN_LINES - AROUND_LINES - notices - taken - _lines((Lines(fleet, tone="remark", formats=TEXT),))
 
 
-def screen(plan: Plan) -> Iterator[Part]:
-    """The rest of a terminal's first screen, below the headline."""
-    parts = _below(plan)
+def screen(plan: Plan, whole: bool = False) -> Iterator[Part]:
+    """The rest of a terminal's first screen, below the headline; its tables whole, or as far as there is room."""
+    parts = _below(plan, whole)
     rows = min(WORKLOADS_SHOWN, max(LEAST_WORKLOADS, _rows_left(plan, tuple(fleet_lines(plan)), _lines(parts))))
     yield from parts
-    yield TablePart(pools(plan), untitled=TEXT, most_of_text=rows)
+    yield TablePart(pools(plan), untitled=TEXT, most_of_text=None if whole else rows)
     extra = "" if plan.verified or plan.sampled else "; needs fleetplan[verify]"
     yield Lines(tuple(line.format(extra=extra) for line in READ_ON))
 
@@ -123,13 +126,13 @@ def warnings(plan: Plan) -> Iterator[Part]:
         yield Lines(tuple(lines), "concerns", tone="warning", key="concerns")
 
 
-def signing(plan: Plan) -> Group:
+def signing(plan: Plan, whole: bool = False) -> Group:
     """What is to be signed, below what forbids to sign it."""
     title = f"What to sign: {usd(whole_terms_usd(plan))} over the full terms"
     beside = "everything beyond what is held" if plan.held_usd_per_month else "everything"
     nothing = f"Nothing to sign: {beside} is pay-as-you-go"
     stops = tuple(_stop(c) + _said(c) for c in concerns_of(plan) if c.stops_signing)
-    table = TablePart(to_sign(plan), most_of_text=SIGNED_SHOWN)
+    table = TablePart(to_sign(plan), most_of_text=None if whole else SIGNED_SHOWN)
     longer = Lines((*ways_to_buy(plan), *phrases.longer_terms(plan)), tone="small")
     return Group(
         (Lines(stops, tone="stop"), table, longer),

@@ -142,6 +142,7 @@ def _money(horizon: HorizonPlan) -> Iterator[Part]:
     yield TablePart(tables.scenarios(horizon))
     yield TablePart(tables.by_quarter(horizon), folded=True)
     yield TablePart(tables.baseline(horizon), key="baseline")
+    yield TablePart(tables.showback(horizon), key="showback")
 
 
 def _commitments(horizon: HorizonPlan) -> Iterator[Part]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from planner.case.allowances import LIKE, allowance_of, lasts_for_quarters
 from planner.case.quarters import block_name, budget_periods
 from planner.case.terms import counted_months
-from planner.catalog.terms import is_term
+from planner.catalog.terms import in_words, is_term
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
@@ -21,12 +21,12 @@ from planner.plan.horizon.horizon_view import (
     percentile_usd,
     quarters_of,
     signed_now_usd_per_month,
+    spent_in,
 )
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from planner.reports.phrases import (
     ALARM_FRAC,
-    BUDGET_PERIODS,
     amount_of,
     assumed_traffic,
     baseline_name,
@@ -61,7 +61,7 @@ def sign_now(horizon: HorizonPlan) -> str:
         if all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
         return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
-    each = [f"{c.instances} x {c.offer} {c.term}" for c in signed]
+    each = [f"{c.instances} x {c.offer} {in_words(c.term)}" for c in signed]
     each += [f"{amount_of(allowance_of(horizon.case, a.name), a.units)} of {a.name} for {a.term}" for a in allowances]
     what, monthly = ", ".join(each), usd(signed_now_usd_per_month(horizon))
     cash = sum(c.upfront_usd for c in signed)
@@ -111,7 +111,7 @@ def within_budget(horizon: HorizonPlan) -> str:
     """What quarters or years spend at most of a budget of their own, with what is held; nothing where there is none."""
     limits, spent = horizon.case.limits, []
     for period in budget_periods(horizon.case):
-        costs = {s.name: period.held_usd + sum(s.by_quarter_usd[q] for q in period.quarters) for s in horizon.scenarios}
+        costs = spent_in(horizon, period)
         worst = max(costs, key=lambda name: costs[name])
         share = "" if len(period.quarters) == (limits.budget_months or 0) // MONTHS_OF_A_QUARTER else (
             f" of {usd(period.usd)}"
@@ -121,7 +121,7 @@ def within_budget(horizon: HorizonPlan) -> str:
     if not spent:
         return ""
     most = " at most" if len(horizon.scenarios) > 1 else ""
-    budget = f"budget of {usd(limits.budget_usd or 0.0)} a {BUDGET_PERIODS[limits.budget_months]}"
+    budget = f"budget of {usd(limits.budget_usd or 0.0)} a {limits.budget_period}"
     return f"{budget}:{most} {', '.join(spent)}"
 
 

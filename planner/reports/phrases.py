@@ -15,7 +15,7 @@ from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import day_of, is_of_unknown_day
-from planner.catalog.terms import is_bought, term_months
+from planner.catalog.terms import in_words, is_bought, term_months
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
 from planner.judgement.sellers import SoldForLess, sold_for_less
@@ -375,7 +375,7 @@ def owed(c: Commitment) -> str:
     parts = [f"{usd(c.upfront_usd)} in cash at signing"] if c.upfront_usd else []
     if c.beyond_horizon_usd or not parts:
         parts.append(f"{usd(c.beyond_horizon_usd)} is still owed after this quarter")
-    return f"{c.instances} x {c.offer} {c.term}: {', '.join(parts)}"
+    return f"{c.instances} x {c.offer} {in_words(c.term)}: {', '.join(parts)}"
 
 
 def long_terms(plan: Plan) -> str:
@@ -384,7 +384,7 @@ def long_terms(plan: Plan) -> str:
     saved = sum(t.saves_usd_per_month for t in some)
     if saved < NOTHING_USD:
         return ""
-    what = alike([f"{t.instances} x {t.offer} {t.term}" for t in some])
+    what = alike([f"{t.instances} x {t.offer} {in_words(t.term)}" for t in some])
     cash, owed = sum(t.upfront_usd for t in some), sum(t.beyond_horizon_usd for t in some)
     paid = [f"{usd(cash)} in cash at signing"] if cash else []
     paid += [f"{usd(owed)} owed after this quarter"] if owed else []
@@ -527,9 +527,6 @@ def rejection(r: RejectionRecord) -> tuple[str, str]:
     return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 
 
-BUDGET_PERIODS = {None: "month", 1: "month", 3: "quarter", 12: "year"}
-
-
 def within_budget(plan: Plan) -> str:
     """What a quarter spends of a budget over several months, by the month; nothing where there is none."""
     limits = plan.case.limits
@@ -539,7 +536,7 @@ def within_budget(plan: Plan) -> str:
     of_it = f"{usd(MONTHS_OF_A_QUARTER * plan.total_usd_per_month)} of {usd(part)} in a quarter"
     cash = sum(c.upfront_usd for c in plan.commitments)
     beside = f"; {usd(cash)} in cash at signing is spread over its term" if cash else ""
-    return f"budget of {usd(limits.budget_usd)} a {BUDGET_PERIODS[limits.budget_months]}: {of_it}{beside}"
+    return f"budget of {usd(limits.budget_usd)} a {limits.budget_period}: {of_it}{beside}"
 
 
 AMOUNTS = ("power_kw", "co2_kg_per_month")
@@ -555,7 +552,7 @@ def limits_reached(plan: Plan) -> Iterator[str]:
             yield f"the budget of {usd(value)} a month"
             continue
         if limit == "budget":
-            yield f"the budget of {usd(value)} a {BUDGET_PERIODS[plan.case.limits.budget_months]}"
+            yield f"the budget of {usd(value)} a {plan.case.limits.budget_period}"
             continue
         if limit in AMOUNTS:
             yield f"{limit} {value:,.4g} ({of[0].hours_per_month:,.0f} h a month)"

@@ -57,9 +57,9 @@ def _block_document(plan: Plan, explanation: Explanation | None, verbose: bool) 
         about=tuple(
             x for x in (", ".join(phrases.facts(plan)), phrases.served_in_short(plan), phrases.proof(plan)) if x
         ),
-        lead=lambda: (*_headline(plan), *notices(plan), Group(lambda: (answer(whole()),), formats=RICH)),
+        lead=lambda: (*_headline(plan, verbose), *notices(plan), Group(lambda: (answer(whole()),), formats=RICH)),
         parts=(
-            Section("", lambda: screen(whole()), formats=TEXT),
+            Section("", lambda: screen(whole(), verbose), formats=TEXT),
             Section("Fleet and demand", lambda: _fleet(plan), key="fleet", formats=shown),
             Section("Money", lambda: _money(whole()), key="money", formats=RICH),
             Section("Service", lambda: _service(plan), key="service", formats=shown),
@@ -102,7 +102,7 @@ def notebook_parts(plan: Plan) -> Iterator[Part]:
     yield from (TablePart(tables.fleet(plan)), TablePart(pools(plan)))
 
 
-def _headline(plan: Plan) -> Iterator[Part]:
+def _headline(plan: Plan, whole: bool) -> Iterator[Part]:
     b = plan.baseline
     at_api = f"{phrases.baseline_name(plan)} {usd(b.cost_usd_per_month)} / month"
     rows = (
@@ -116,7 +116,7 @@ def _headline(plan: Plan) -> Iterator[Part]:
     )
     columns = (Column("plan", "plan"), Column("api", "API"), Column("saving", "saving"))
     yield TablePart(Table("answer", "Answer", columns, rows), head=False, untitled=TEXT, formats=TEXT)
-    yield Lines(tuple(fleet_lines(plan)), tone="remark", formats=TEXT)
+    yield Group(lambda: (Lines(tuple(fleet_lines(plan, whole)), tone="remark"),), formats=TEXT)
 
 
 def notices(plan: Plan) -> Iterator[Part]:

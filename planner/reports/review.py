@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.catalog.terms import in_words
 from planner.io.formatting import counted, usd, usd_small
 from planner.reports.document import Card, Document, Figures, Hero, Items, Lines, Mark, Part, Section, TablePart
 from planner.reports.table import HTML, PLAIN, Table
@@ -196,7 +197,7 @@ def ahead_sentences(review: Review) -> Iterator[str]:
     if ahead.expected_cost_usd is None:
         yield f"over {span}: {ahead.note}"
         return
-    each = [f"{s.instances} x {s.offer} {s.term}" for s in ahead.sign_now]
+    each = [f"{s.instances} x {s.offer} {in_words(s.term)}" for s in ahead.sign_now]
     each += [f"{_amount(a)} of {a.name} for {a.term}" for a in ahead.allowances or ()]
     signed = ", ".join(each) or "nothing"
     yield f"over {span}, with P10, P50 and P90 as scenarios: sign {signed} now, {usd(ahead.expected_cost_usd)} expected"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from planner.catalog.terms import in_words
 from planner.io.formatting import percent, tokens
 
 Cell = str | int | float | bool | None
@@ -16,8 +17,8 @@ FIGURES = {
     "money": ",.0f", "price": ",.2f", "small price": ",.3f", "count": ",.0f", "number": ",.4g", "plain": "g",
 }  # fmt: skip
 """kinds of figures, and how Python writes them"""
-WORDS = ("text", "code", "warning")
-"""kinds that are flush left"""
+WORDS = ("text", "code", "warning", "way to buy")
+"""kinds that are flush left; ways to buy are in words where people read them"""
 Format = Literal["text", "markdown", "html", "csv"]
 EVERY: tuple[Format, ...] = ("text", "markdown", "html", "csv")
 PEOPLE: tuple[Format, ...] = ("text", "markdown", "html")
@@ -73,7 +74,7 @@ class Column:
         if isinstance(value, bool):
             return "✓" if value else BLANK
         if isinstance(value, str):
-            return value
+            return in_words(value) if self.kind == "way to buy" else value
         text = self._figure(value)
         return text if any(c in "123456789" for c in text) else text.lstrip("+-")
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from planner.case.allowances import allowance_of
+from planner.case.terms import bought_terms
 from planner.io.formatting import percent, tokens
+from planner.io.remembered import of_the_last
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.plan.signing import allowances_to_be_signed
@@ -15,6 +17,7 @@ from planner.reports import phrases
 RATIO, STEPS = 0.9, 24
 """from one volume that is tried to the next below, and how many"""
 LEAST_SHARE = 0.005
+BREAK_EVEN = "'fleetplan study PLAN.json --only break-even'"
 
 
 def ways_to_buy(plan: Plan) -> Iterator[str]:
@@ -22,11 +25,31 @@ def ways_to_buy(plan: Plan) -> Iterator[str]:
     if not shares:
         return
     yield f"of the cost: {shares}"
+    if not plan.fleet:
+        yield from _gpus_from(plan)
     least = cheaper_from(plan)
     if least is not None:
         volume = tokens(least * sum(w.tokens_per_month for w in plan.workloads))
         down_to = f"from this volume down to {volume} tokens a month, {percent(least)} of it, or to fewer"
         yield f"{down_to}: this fleet costs less than {phrases.baseline_name(plan)}"
+
+
+def _gpus_from(plan: Plan) -> Iterator[str]:
+    """Of a plan that is on APIs alone: from which volume on GPUs would pay, or what tells."""
+    own = ", rented or your own," if bought_terms(plan.case) else ""
+    study = plan.studies.break_even if plan.studies else None
+    if study is None or not study.points:
+        yield f"from which volume on GPUs{own} would cost less: {BREAK_EVEN}"
+        return
+    known = [p for p in study.points if p.mixed_usd_per_month is not None]
+    crossings = study.mixed_crossings if known else study.crossings
+    first = next((c for c in crossings if c.cheaper_from_here == "self-hosted" and c.multiple >= 1), None)
+    if first is not None:
+        volume = f"{tokens(first.tokens_per_month)} tokens a month on, {first.multiple:.3g} times this demand"
+        yield f"from {volume}: GPUs{own} cost less than {study.provider} {study.model}"
+    else:
+        most = f"{study.points[-1].multiple:.3g} times this demand"
+        yield f"GPUs{own} were proved to cost less than {study.provider} {study.model} at no volume tried, up to {most}"
 
 
 def shares_of_cost(plan: Plan) -> list[tuple[str, float]]:
@@ -47,6 +70,7 @@ def shares_of_cost(plan: Plan) -> list[tuple[str, float]]:
     return sorted(((way, usd / whole if whole else 0.0) for way, usd in paid.items()), key=lambda part: -part[1])
 
 
+@of_the_last
 def cheaper_from(plan: Plan) -> float | None:
     """The share of this volume down to which the plan's own deployments cost less than the baseline does.
 
@@ -58,8 +82,7 @@ def cheaper_from(plan: Plan) -> float | None:
     if phrases.beside_what_apis_may_serve(plan) is not None:
         return None
 
-    tried = tuple(RATIO**k for k in range(STEPS + 1))
-    points = sorted(other_demand(plan, tried), key=lambda p: -p.multiple)
+    points = (point for k in range(STEPS + 1) for point in other_demand(plan, (RATIO**k,)))
     least = None
     for above, below in pairwise(points):  # between them no volume costs more than the upper one, nor bills less
         cost = above.cost_usd_per_month + plan.held_usd_per_month

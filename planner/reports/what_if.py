@@ -27,14 +27,14 @@ FIGURES = (
     C("peak_gpus", "GPUs at peak", "count"), C("next_1000_served_frac", "next $1,000 serves", "percent"),
     C("next_1000_requests_per_month", "requests of the next $1,000", "tokens"),
     C("next_1000_basis", "how that is known"),
-    C("least_budget_usd_per_month", "least budget $/month", "money"), C("fleet", "fleet at its busiest"),
+    C("least_budget_usd_per_month", "least budget $/month", "money"), C("fleet", "fleet at its busiest", "way to buy"),
     C("held_usd_per_month", "held $/month", "money"), C("total_usd_per_month", "with what is held $/month", "money"),
 )  # fmt: skip
 HORIZON_FIGURES = (
     C("budget_usd_per_month", "budget $/month", "money"), C("months", "months", "count"),
     C("expected_cost_usd", "expected $", "money"), C("cost_usd_per_month", "expected $/month", "money"),
     C("p90_usd", "P90 $", "money"), C("worst_usd", "worst $", "money"), C("worst_scenario", "in scenario"),
-    C("sign_now", "sign now"), C("signed_usd_per_month", "signed $/month", "money"),
+    C("sign_now", "sign now", "way to buy"), C("signed_usd_per_month", "signed $/month", "money"),
     C("upfront_usd", "cash now $", "money"), C("owed_after_usd", "owed after $", "money"),
     C("most_owed_after_usd", "with what is signed later, at most $", "money"),
     C("held_usd", "held before $", "money"), C("counted_usd", "minimized $", "money"),

@@ -32,21 +32,25 @@ class OwnOrRent:
 
     @property
     def points(self) -> tuple[OwnPoint, ...] | None:
-        known = tuple(self.found[m] for m in sorted(self.found))
-        return known if bought_terms(self.owning) else None
+        return self._known if bought_terms(self.owning) else None
+
+    @property
+    def _known(self) -> tuple[OwnPoint, ...]:
+        return tuple(self.found[m] for m in sorted(self.found))
 
     def settle(self) -> None:
         """Find a volume at which servers pay beside one at which they do not, and narrow what lies between."""
         if not bought_terms(self.owning):
             return
         multiple = 1.0
-        down = pays(self._at(multiple)) is True
-        while LOWEST < multiple < HIGHEST and pays(self._at(multiple)) is not (not down):
-            multiple = multiple / 2 if down else multiple * 2
-        if pays(self._at(multiple)) is not (not down):
+        paid = pays(self._at(multiple)) is True
+        changed = not paid
+        while LOWEST < multiple < HIGHEST and pays(self._at(multiple)) is not changed:
+            multiple = multiple / 2 if paid else multiple * 2
+        if pays(self._at(multiple)) is not changed:
             return
         for _ in range(MOST_HALVINGS):
-            change = change_of(tuple(self.found[m] for m in sorted(self.found)))
+            change = change_of(self._known)
             if change is None or change[1].multiple <= NARROW * change[0].multiple:
                 return
             middle = float(f"{math.sqrt(change[0].multiple * change[1].multiple):.4g}")

@@ -13,6 +13,7 @@ from planner.case.case import Case
 from planner.case.changes import Change, one_after_the_other, with_limits, with_workloads
 from planner.case.slots import slots_of
 from planner.catalog.entries import shipped_catalog
+from planner.catalog.terms import in_words
 from planner.levers import FIRST_STEP, FOOTNOTE, ON_DEMAND, STEPS, UNQUANTIZED, first_purchase
 from planner.optimization.formulate import group_rates_rps
 
@@ -65,7 +66,7 @@ def _unchanged(case: Case) -> Case:
 
 
 def _one_gpu_type(case: Case, gpu: str, most: int) -> str:
-    bought = "on demand" if first_purchase(case) == ON_DEMAND else f"bought as {first_purchase(case)}"
+    bought = "on demand" if first_purchase(case) == ON_DEMAND else f"bought as {in_words(first_purchase(case))}"
     return (
         f"all on {gpu}, {most} at most a replica, {bought}, models as published, the engine's defaults, nothing shared"
     )

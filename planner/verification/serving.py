@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
+from planner.case.api_limits import limits_by_api
 from planner.case.case import HOURS_KEPT_FRAC, RouterName
 from planner.case.controller import Controller
 from planner.case.drafts import speculation_of
@@ -128,11 +129,22 @@ def verify_plan(
         requests=sum(w.requests for w in workloads),
         workloads=workloads,
         deployments=tuple(served for fleet in fleets for served in fleet.deployments()),
-        notes=(*out.notes, *(note for fleet in fleets for note in fleet.notes())),
+        notes=(*out.notes, *(note for fleet in fleets for note in fleet.notes()), *_never_turned_away(plan)),
         stopped=stopped,
         hours=hours if stopped is not None or any(h.sampled for h in hours) else (),
         operation=_operation(view, fleets, options, workloads),
     )
+
+
+def _never_turned_away(plan: Plan) -> Iterator[str]:
+    """APIs in use whose limits a minute are not simulated."""
+    used = {w.api for w in plan.workloads if w.api}
+    for api in dict.fromkeys(api for api, *_ in limits_by_api(plan.case)):
+        if api in used:
+            yield (
+                f"{api} turns nobody away here: the plan keeps to its limits a minute in the busiest minute of each "
+                "hour, and what more asks for is not simulated"
+            )
 
 
 def _operation(

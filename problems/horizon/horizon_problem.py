@@ -208,6 +208,12 @@ class SpendLimit:
     """commitment -> what one instance costs in these quarters"""
     most_usd: float
 
+    def is_kept(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> bool:
+        """Whether commitments and plans of blocks, which cost so much in each scenario, keep to it."""
+        signed = sum(usd * x[k] for k, usd in self.signed_usd.items())
+        spent = sum(usd_in[b].get(self.scenario, 0.0) for b in self.blocks)
+        return signed + spent <= self.most_usd * (1 + ROUNDING)
+
 
 @dataclass(frozen=True, eq=False)
 class HorizonProblem:
@@ -311,12 +317,7 @@ class HorizonProblem:
 
     def keeps_to_budgets(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> bool:
         """Whether commitments and plans of blocks, which cost so much in each scenario, do."""
-        return all(
-            sum(usd * x[k] for k, usd in limit.signed_usd.items())
-            + sum(usd_in[b].get(limit.scenario, 0.0) for b in limit.blocks)
-            <= limit.most_usd * (1 + ROUNDING)
-            for limit in self.spending
-        )
+        return all(limit.is_kept(x, usd_in) for limit in self.spending)
 
     @cached_property
     def scenarios(self) -> tuple[str | None, ...]:

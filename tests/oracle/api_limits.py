@@ -40,7 +40,7 @@ def limited_case(seed: int) -> tuple[Case, Counted]:
             if price is not None:
                 most, each, peaks = of[pool.key]
                 per_usd[pool.key] = np.array(peaks) * each / price / 60 / most
-        limits.append(ApiLimit(api, kind, per_usd))
+        limits.append(ApiLimit(api, kind, 1.0, per_usd))
     return replace(case, api_limits=tuple(limits)), counted
 
 

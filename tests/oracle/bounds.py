@@ -1,11 +1,19 @@
-"""What column generation proves, against the whole truth: after every round, wherever it stops."""
+"""What is planned and proved, against the whole truth: of column generation after every round, wherever it stops."""
 
 from __future__ import annotations
 
 import math
 
+import pytest
+
 from problems.fleet_problem import FleetProblem
+from solvers.backends.solve import SolverName
+from solvers.heuristics.incumbent import limits_are_kept
 from solvers.pricing.column_generation import ColumnGeneration, Generated
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.plans import check_plan
+from tests.support.fleets import Case
 
 
 class Rounds:
@@ -30,3 +38,17 @@ def check_bounds(fleet: FleetProblem, truth: float) -> None:
         assert generated.bound <= most
         assert generated.bound_at_prices <= most
     assert all(bound <= most for bound in rounds.bounds)
+
+
+def check_optimum(case: Case, truth: float, solver: SolverName) -> None:
+    """The plan keeps every rule, costs what the best one does and is proved; without one brute force finds none."""
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    if truth == math.inf:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth * (1 + 1e-9) + 1e-9
+    assert solution.best is not None
+    check_plan(case, solution.best)
+    assert limits_are_kept(case.fleet, solution.best)

@@ -12,42 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
-from problems.horizon.risk import Risk
-from tests.oracle.horizons import MONTHS, TinyHorizon
+from tests.oracle.horizons import TinyHorizon
 from tests.oracle.power_limits import power_case
+from tests.oracle.two_quarters import Signed, least_costs, two_quarters
 from tests.oracle.vendor_caps import HOURS, SLOTS, Way, ways
 from tests.support.fleets import Case
 
-MOST = 2
-EACH = (MONTHS / SLOTS,) * SLOTS
-
 
 def powered_horizon(seed: int) -> TinyHorizon:
-    """One offer or two that may be signed for: a long term and a short one that begin now, and one later in each
-    scenario."""
     rng = np.random.default_rng([seed, 23])
-    case = power_case(seed)
-    case = replace(case, offers={g: replace(o, reserved_usd_per_h={}) for g, o in case.offers.items()})
-    likely = float(rng.uniform(0.2, 0.8))
-    cases = tuple(_block(case, rng, float(f)) for f in (1.0, rng.uniform(0.4, 1.0), rng.uniform(1.0, 1.6)))
-    commitments = []
-    for g in sorted(case.offers)[: int(rng.integers(1, 3))]:
-        monthly = HOURS * (case.offers[g].on_demand_usd_per_h or 0.0) * float(rng.uniform(0.3, 0.8))
-        long = monthly * float(rng.uniform(0.7, 1.0))
-        commitments += [
-            CommitmentColumn(g, "long", 0, None, (0, 1, 2), 2 * MONTHS * long, long, most=MOST),
-            CommitmentColumn(g, "short", 0, None, (0,), MONTHS * monthly, monthly, most=MOST),
-            CommitmentColumn(g, "short", 1, "low", (1,), MONTHS * likely * monthly, monthly, most=MOST),
-            CommitmentColumn(g, "short", 1, "high", (2,), MONTHS * (1 - likely) * monthly, monthly, most=MOST),
-        ]
-    blocks = (
-        Block(cases[0].fleet, MONTHS, "block 0", {"low": EACH, "high": EACH}),
-        Block(cases[1].fleet, MONTHS * likely, "block 1", {"low": EACH}),
-        Block(cases[2].fleet, MONTHS * (1 - likely), "block 2", {"high": EACH}),
-    )
-    risk = Risk({"low": likely, "high": 1 - likely})
-    return TinyHorizon(HorizonProblem(blocks, tuple(commitments), risk=risk), cases)
+    return two_quarters(rng, power_case(seed), _block)
 
 
 def _block(case: Case, rng: np.random.Generator, factor: float) -> Case:
@@ -61,31 +35,20 @@ def _block(case: Case, rng: np.random.Generator, factor: float) -> Case:
     return replace(case, pools=pools, power=replace(case.power, most_kw=kw, most_kg_per_month=kg))
 
 
-def least_costs(horizon: TinyHorizon) -> tuple[float, float]:
-    """What the best plans cost over the horizon, expected and in the worst case; infinite where there is none."""
-    problem, p = horizon.problem, horizon.problem.risk.probabilities
-    known: list[dict[tuple[int, ...], float]] = [{} for _ in horizon.cases]
-    expected = worst = math.inf
-    for x in itertools.product(range(MOST + 1), repeat=len(problem.commitments)):
-        signed = [(n, c) for n, c in zip(x, problem.commitments, strict=True) if n]
-        usd = []
-        for b, case in enumerate(horizon.cases):
-            there = tuple(
-                o.on_hand + sum(n for n, c in signed if c.offer == g and b in c.blocks) for g, o in case.offers.items()
-            )
-            if there not in known[b]:
-                known[b][there] = _least(case, dict(zip(case.offers, there, strict=True)))
-            usd.append(known[b][there])
-        if math.inf in usd:
-            continue
-        costs = {
-            s: MONTHS * (usd[0] + usd[1 + k])
-            + sum(n * (c.usd / p[s] if c.scenario else c.usd) for n, c in signed if c.scenario in (None, s))
-            for k, s in enumerate(p)
-        }
-        expected = min(expected, sum(p[s] * costs[s] for s in p))
-        worst = min(worst, max(costs.values()))
-    return expected, worst
+def powered_costs(horizon: TinyHorizon) -> tuple[float, float]:
+    known: dict[tuple[int, ...], float] = {}
+
+    def least(signed: Signed, b: int) -> float:
+        case = horizon.cases[b]
+        there = {g: o.on_hand for g, o in case.offers.items()}
+        for n, c in signed:
+            there[c.offer] += n if b in c.blocks else 0
+        key = (b, *there.values())
+        if key not in known:
+            known[key] = _least(case, there)
+        return known[key]
+
+    return least_costs(horizon, least)
 
 
 def _least(case: Case, there: dict[str, int]) -> float:

@@ -15,7 +15,7 @@ from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.allowances import dollar_case, least_usd, units_case
-from tests.oracle.bounds import check_bounds
+from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
 
@@ -38,15 +38,7 @@ def test_provisioned_units_are_those_of_brute_force(seed: int) -> None:
 
 
 def agrees(case: Case, truth: float, solver: SolverName) -> None:
-    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
-    if truth == math.inf:
-        assert solution.outcome is Outcome.INFEASIBLE
-        return
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth, rel=1e-6)
-    assert solution.bound_usd_per_month <= truth * (1 + 1e-9) + 1e-9
-    assert solution.best is not None
-    check_plan(case, solution.best)
+    check_optimum(case, truth, solver)
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 4))

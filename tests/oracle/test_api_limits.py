@@ -13,10 +13,10 @@ import pytest
 from problems.api_limit_rows import api_limits_are_kept
 from problems.api_limits import ApiLimit
 from solvers.heuristics.incumbent import limits_are_kept
-from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.api_limits import least_usd, limited_case
-from tests.oracle.bounds import check_bounds
+from tests.oracle.bounds import check_bounds, check_optimum
 from tests.support.fleets import Case, random_case
 
 SEEDS = range(60)
@@ -30,15 +30,7 @@ def truth_of(seed: int) -> float:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     case, truth = limited_case(seed)[0], truth_of(seed)
-    solution = solve_fleet(case.fleet, Options(solver="cbc" if seed % 3 else "highs", gap_frac=0.0))
-    if truth == math.inf:
-        assert solution.outcome is Outcome.INFEASIBLE
-        return
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth, rel=1e-6)
-    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
-    assert solution.best is not None
-    assert limits_are_kept(case.fleet, solution.best)
+    check_optimum(case, truth, "cbc" if seed % 3 else "highs")
 
 
 def test_the_limits_decide() -> None:
@@ -70,7 +62,7 @@ def mixed_case(seed: int, looser: float) -> Case:
             for a in pool.apis
             if a.key == api
         }
-        limits.append(ApiLimit(api, "tokens", per_usd))
+        limits.append(ApiLimit(api, "tokens", 1.0, per_usd))
     return replace(case, api_limits=tuple(limits))
 
 

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from solvers.pricing.column_generation import ColumnGeneration
-from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.bounds import check_optimum
 from tests.oracle.brute_force import Truth, brute_force
 from tests.oracle.cases import lever_case
-from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
 
 SEEDS = range(60)
@@ -41,15 +39,7 @@ def truth_of(seed: int) -> Truth:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     truth = truth_of(seed)
-    solution = solve_fleet(energy_case(seed).fleet, Options(solver="cbc" if seed % 3 else "highs", gap_frac=0.0))
-    if truth.objective == math.inf:
-        assert solution.outcome is Outcome.INFEASIBLE
-        return
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth.objective, rel=1e-6)
-    assert solution.bound_usd_per_month <= truth.objective * (1 + 1e-9)
-    assert solution.best is not None
-    check_plan(energy_case(seed), solution.best)
+    check_optimum(energy_case(seed), truth.objective, "cbc" if seed % 3 else "highs")
 
 
 @pytest.mark.parametrize("seed", SEEDS[::3])

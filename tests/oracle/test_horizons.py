@@ -16,7 +16,7 @@ from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import usd_in
-from tests.oracle.capped_horizons import capped_horizon, least_costs
+from tests.oracle.capped_horizons import capped_costs, capped_horizon
 from tests.oracle.horizons import (
     TinyHorizon,
     horizon_with_servers,
@@ -64,7 +64,7 @@ def test_scenarios_with_prices_and_quotas_of_their_own(seed: int) -> None:
 def test_caps_on_vendors_in_every_block(seed: int, solver: SolverName) -> None:
     """Commitments count in the cap of their vendor."""
     horizon = capped_horizon(seed)
-    for truth, problem in zip(least_costs(horizon), (horizon.problem, horizon.worst_case), strict=True):
+    for truth, problem in zip(capped_costs(horizon), (horizon.problem, horizon.worst_case), strict=True):
         solution = solved(problem, solver)
         assert truth < math.inf
         assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4

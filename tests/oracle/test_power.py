@@ -12,9 +12,9 @@ import pytest
 
 from problems.power import PowerLimits
 from solvers.heuristics.incumbent import limits_are_kept
-from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
-from tests.oracle.bounds import check_bounds
+from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.power_limits import least_usd, power_case
 from tests.support.fleets import Case, random_case
 
@@ -29,15 +29,7 @@ def truth_of(seed: int) -> float:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     case, truth = power_case(seed), truth_of(seed)
-    solution = solve_fleet(case.fleet, Options(solver="cbc" if seed % 3 else "highs", gap_frac=0.0))
-    if truth == math.inf:
-        assert solution.outcome is Outcome.INFEASIBLE
-        return
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth, rel=1e-6)
-    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
-    assert solution.best is not None
-    assert limits_are_kept(case.fleet, solution.best)
+    check_optimum(case, truth, "cbc" if seed % 3 else "highs")
 
 
 def test_the_limits_decide() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch
-from tests.oracle.power_horizons import least_costs, powered_horizon
+from tests.oracle.power_horizons import powered_costs, powered_horizon
 
 SEEDS = range(60)
 GAP = 1e-3
@@ -19,7 +19,7 @@ GAP = 1e-3
 
 @cache
 def truth_of(seed: int) -> tuple[float, float]:
-    return least_costs(powered_horizon(seed))
+    return powered_costs(powered_horizon(seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -45,7 +45,7 @@ def test_the_limits_decide() -> None:
             for case in horizon.cases
             if case.power is not None
         ]
-        least = least_costs(replace(horizon, cases=tuple(free)))[0]
+        least = powered_costs(replace(horizon, cases=tuple(free)))[0]
         outcomes["infeasible"] += truth_of(seed)[0] == math.inf > least
         outcomes["costs more"] += math.inf > truth_of(seed)[0] > least * (1 + 1e-6)
     assert outcomes == {"costs more": 8, "infeasible": 3}

@@ -21,7 +21,7 @@ from solvers.pricing.reduced_cost_fixing import without_what_limits_forbid
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle import vendor_caps
-from tests.oracle.bounds import check_bounds
+from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.brute_force import Truth, brute_force
 from tests.oracle.cases import lever_case
 from tests.oracle.plans import check_plan
@@ -45,15 +45,7 @@ def truth_of(seed: int) -> Truth:
 )
 def test_the_optimum_is_that_of_brute_force(seed: int, solver: SolverName) -> None:
     case, truth = vendor_case(seed), truth_of(seed)
-    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
-    if truth.objective == math.inf:
-        assert solution.outcome is Outcome.INFEASIBLE
-        return
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth.objective, rel=1e-6)
-    assert solution.bound_usd_per_month <= truth.objective * (1 + 1e-9)
-    assert solution.best is not None
-    check_plan(case, solution.best)
+    check_optimum(case, truth.objective, solver)
 
 
 def test_a_vendor_of_instances_and_an_api_counts_once() -> None:
@@ -122,15 +114,7 @@ def capped_usd(seed: int) -> float:
 @pytest.mark.parametrize("seed", CAPS)
 def test_caps_on_what_vendors_are_paid_give_the_optimum_of_brute_force(seed: int, solver: SolverName) -> None:
     case, truth = cap_case(seed), capped_usd(seed)
-    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
-    if truth == math.inf:
-        assert solution.outcome is Outcome.INFEASIBLE
-        return
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth, rel=1e-6)
-    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
-    assert solution.best is not None
-    assert limits_are_kept(case.fleet, solution.best)
+    check_optimum(case, truth, solver)
 
 
 @pytest.mark.parametrize("seed", range(20))

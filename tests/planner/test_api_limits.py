@@ -19,6 +19,7 @@ from planner.plan.account import account_of
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.reports.phrases import limits_reached
+from planner.verification.serving import ServeOptions, verify_plan
 from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import rehashed
 
@@ -91,6 +92,17 @@ def test_what_goes_to_an_api_stays_within_its_limits() -> None:
     assert any(f"({API} requests" in line for line in limits_reached(plan))
     (changed,) = [c for c in diff_plans(free, plan).limits if c.key.startswith("api_per_minute")]
     assert (changed.before, changed.after) == (None, 300)
+
+
+@pytest.mark.slow
+def test_verify_says_that_it_turns_nobody_away() -> None:
+    """Of an API that the plan uses and whose limits it has, once; of others nothing."""
+    limited, free = (
+        verify_plan(fleet_plan(case(limits)), ServeOptions(busiest=200)).notes
+        for limits in ("requests_per_minute: 300, tokens_per_minute: 450k, peak: 1.5", "")
+    )
+    assert [API in note for note in limited if "turns nobody away" in note] == [True]
+    assert not any("turns nobody away" in note for note in free)
 
 
 @pytest.mark.slow

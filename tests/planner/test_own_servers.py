@@ -20,9 +20,12 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.reports import horizon_phrases
+from planner.reports.diff import diff_document
 from planner.reports.focus import focus_rows_of
+from planner.reports.formats import rendered
 from planner.reports.glance import places
 from planner.reports.phrases import within_budget
+from planner.reports.plan import plan_document
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
 from planner.reports.tables.horizon import sign_now
@@ -223,6 +226,43 @@ def plan_of_a_year() -> HorizonPlan:
 
 def planned_for_a_year() -> Json:
     return plan_of_a_year().as_json()
+
+
+def test_what_is_paid_for_and_what_is_drawn_are_said_side_by_side() -> None:
+    """Both of GPUs in use hour by hour; paid at the most that they draw, as the money by part has it."""
+    plan = planned()
+    (servers,), (place,), power = plan.bought or (), plan.power.places if plan.power else (), plan.case.power
+    assert power is not None
+    gpu, pue = power.gpus["h200"], 1.3
+    used_h = sum(
+        d.deployment.gpus_per_replica * n * slot.hours_per_month
+        for pool in plan.pools
+        for d in pool.deployments
+        for n, slot in zip(d.replicas_by_slot, plan.slots, strict=True)
+    ) / (plan.slots[-1].month + 1)  # fmt: skip
+    idle_kw = servers.instances * 8 * (gpu.host_w + gpu.idle_w) / 1e3
+    paid = pue * (HOURS * idle_kw + used_h * (gpu.most_w - gpu.idle_w) / 1e3)
+    assert servers.gpu_hours_per_month == pytest.approx(used_h)
+    assert servers.energy_usd_per_month == pytest.approx(0.11 * paid)
+    assert HOURS * pue * idle_kw < place.kwh_per_month < paid
+    (note,) = bought(plan).notes
+    assert f"{paid:,.0f} kWh a month are paid for" in note
+    assert f"the {place.kwh_per_month:,.0f} kWh that are expected" in note
+
+
+INTERNAL = re.compile(r"bought-\d+mo")
+
+
+def test_people_read_a_life_in_words_and_machines_our_name_of_it() -> None:
+    """In all that is shown of a quarter, of a year and of both compared; CSV keeps what scripts join by."""
+    year = plan_of_a_year()
+    changed = diff_document(planner.diff_plans(planned(OWN.replace("700k", "2M")), planned()))
+    for document in (plan_document(planned(), verbose=True), plan_document(year, verbose=True), changed):
+        for format in ("table", "md", "html"):
+            said = rendered(document, format)
+            assert "bought for 4 years" in said
+            assert INTERNAL.search(said) is None
+    assert ",bought-48mo," in rendered(plan_document(planned()), "csv", "fleet")
 
 
 def test_what_servers_are_worth_after_the_horizon_is_said() -> None:

@@ -169,7 +169,7 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
         return replace(small_case(), allowances=ALLOWANCES).fleet
     if family is no_api_is_asked_for_more_than_it_takes:
         per_usd = {"chat": np.array([0.4, 0.5, 0.6, 0.7])}  # what waits is not counted
-        return replace(small_case(), api_limits=(ApiLimit("api", "tokens", per_usd),)).fleet
+        return replace(small_case(), api_limits=(ApiLimit("api", "tokens", 1.0, per_usd),)).fleet
     if family in (power_is_kept, carbon_is_kept):
         case = small_case()
         spare = case.with_offer("spare", Offer("spare", "a100", 2, on_demand_usd_per_h=9.0, on_hand=1))

@@ -33,7 +33,7 @@ from planner.catalog.entries import BATCH, CHAT, DEFAULT_BENCHMARK, ApiModel, Ca
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path, did_you_mean
 from planner.io.named_files import NamedFiles
-from planner.io.units import Growth
+from planner.io.units import PERIOD_NAMES, Growth
 from planner.logs.lengths import Marginals
 from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
@@ -489,7 +489,6 @@ def _unrolled(growth: Growth) -> tuple[str, str]:
     """What growth comes to from month to month, and at the first month of each quarter."""
     each = growth.per_month_frac
     quarters = ", ".join(f"x{(1 + each) ** (3 * q):.3g}" for q in range(5))
-    name = {1: "month", 3: "quarter", 12: "year"}[growth.months]
-    given = f"{100 * growth.frac:+.4g}% a {name}, compounded by the month"
+    given = f"{100 * growth.frac:+.4g}% a {PERIOD_NAMES[growth.months]}, compounded by the month"
     why = f"{given}: quarters begin at {quarters} of the first month"
     return f"{100 * each:+.3g}% a month", why

@@ -479,6 +479,10 @@ class SiteSpec(Strict):
     """Power usage effectiveness: what the whole site draws for each W of its boxes."""
     grid_g_per_kwh: float | None = Field(default=None, ge=0, le=MOST_GRID_G, examples=[50])
     """g CO2e of a kWh, by the hour or the contract that you account by."""
+    usd_per_kwh: UsdPerKwh | None = Field(default=None, examples=[0.11])
+    """Price of energy, for servers of your own that may stand there."""
+    power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[40])
+    """The most that such servers may draw, all of their GPUs at the most that they draw, cooling included."""
 
     @model_validator(mode="after")
     def _is_in_its_unit(self) -> SiteSpec:
@@ -489,11 +493,6 @@ class SiteSpec(Strict):
             message = f"is above ${MOST_USD_PER_KWH:g} a kWh, as a figure in cents would be"
             raise FieldProblem(("usd_per_kwh",), message, "Write dollars, such as 0.11")
         return self
-
-    usd_per_kwh: UsdPerKwh | None = Field(default=None, examples=[0.11])
-    """Price of energy, for servers of your own that may stand there."""
-    power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[40])
-    """The most that such servers may draw, all of their GPUs at the most that they draw, cooling included."""
 
 
 class DemandFile(Strict):

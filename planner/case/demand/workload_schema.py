@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema
 from planner.case.demand.future_schema import StepSpec
 from planner.case.demand.session_schema import SessionsSpec
 from planner.case.demand.spread_schema import MOST_TOKENS, Spread
+from planner.case.teams import RESERVED
 from planner.catalog.drafts import Domain
 from planner.io.errors import shown
 from planner.io.formatting import counted
@@ -480,6 +481,13 @@ class WorkloadSpec(Strict):
                 raise FieldProblem(("steps", k, "from"), message, "Remove it: the forecast is for the first month")
             if self.until and day > self.until:
                 raise FieldProblem(("steps", k, "from"), f"is after 'until', {self.until}", "Remove the step")
+        return self
+
+    @model_validator(mode="after")
+    def _is_a_team(self) -> WorkloadSpec:
+        if self.team is not None and self.team.casefold() in RESERVED:
+            remedy = "Name the team otherwise; whoever has none needs no 'team'"
+            raise FieldProblem(("team",), f"{shown(self.team)} is a row of every showback", remedy)
         return self
 
     @model_validator(mode="after")

@@ -138,12 +138,16 @@ class Flows:
         return 3600 * self.a_month(self.flow(s.w, flows).sum(axis=1))
 
     def pool(self, together: Together) -> PoolDecision:
-        return next(pool for pool in self.decided.pools if pool.key == together.key)
+        return self._pools[together.key]
+
+    @cached_property
+    def _pools(self) -> dict[str, PoolDecision]:
+        return {pool.key: pool for pool in self.decided.pools}
 
     def members(self, together: Together) -> list[Served]:
         """In the order of the case, which is that of the pool."""
-        workloads = self.pool(together).workloads
-        return [s for s in self.served if s.w.name in workloads]
+        workloads = set(self.pool(together).workloads)
+        return self._once(("members", together.key), lambda: [s for s in self.served if s.w.name in workloads])
 
     def carried(self, together: Together, k: int) -> ByLength:
         """What the k-th deployment of a pool carries; the lengths of several workloads stand one after the other."""

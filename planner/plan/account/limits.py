@@ -83,8 +83,9 @@ def _power(account: Account) -> Iterator[Binding]:
 
 def _api_minutes(account: Account) -> Iterator[Binding]:
     """Where the busiest minute of an hour is near what an API takes: replicas are whole, so none is quite there."""
-    for name, most, share in shares_of_minutes(account):
-        yield from _reached(account, "api_per_minute", name, most, share >= 1 - NEAR_MINUTE_FRAC)
+    for limit, share in shares_of_minutes(account):
+        name = f"{limit.api} {limit.kind}"
+        yield from _reached(account, "api_per_minute", name, limit.most, share >= 1 - NEAR_MINUTE_FRAC)
 
 
 def _gpu_quotas(account: Account) -> Iterator[Binding]:

@@ -184,17 +184,19 @@ class Money:
 
     # -- servers that are bought ---------------------------------------------------------------------------
 
-    def energy_usd_per_h(self, offer: str) -> np.ndarray | float:
-        """What GPUs in use draw besides what servers do that stand idle, where the plan pays for energy [slot]."""
-        price = self.account.case.offers[offer].prices.bought
-        return price.usd_per_gpu_h * gpus_in_use(self.account, offer) if price is not None else 0.0
+    @cached_property
+    def energy_usd_per_h(self) -> dict[str, np.ndarray]:
+        """What GPUs in use draw besides what servers do that stand idle, by offer whose energy is paid for [slot]."""
+        prices = {offer: self.account.case.offers[offer].prices.bought for offer in self._hosting}
+        return {g: p.usd_per_gpu_h * gpus_in_use(self.account, g) for g, p in prices.items() if p is not None}
 
-    def energy_usd_of(self, offer: str) -> float:
-        return self.account.a_month(np.broadcast_to(self.energy_usd_per_h(offer), len(self.account.slots)))
+    @cached_property
+    def energy_usd_of(self) -> dict[str, float]:
+        return {offer: self.account.a_month(usd) for offer, usd in self.energy_usd_per_h.items()}
 
     @cached_property
     def energy_usd(self) -> float:
-        return sum(self.energy_usd_of(offer) for offer in self._hosting)
+        return sum(self.energy_usd_of.values())
 
     @cached_property
     def _hosting(self) -> list[str]:
@@ -213,7 +215,7 @@ class Money:
         price, n = self.account.case.offers[line.offer].prices.bought, line.instances_by_slot[0]
         assert price is not None
         gpu_h = self.account.a_month(gpus_in_use(self.account, line.offer))
-        energy_usd = self.energy_usd_of(line.offer)
+        energy_usd = self.energy_usd_of.get(line.offer, 0.0)
         return BoughtPlan(
             offer=line.offer,
             instances=n,
@@ -322,23 +324,18 @@ class Money:
         account = self.account
         everybody = [
             *(self.usd_per_h(p) for p in account.decided.purchases),
-            *self._energy_by_offer(),
+            *self.energy_usd_per_h.values(),
             *(self.api_usd_per_h(s) + self.caching_usd_per_h(s) for s in account.served),
         ]
         return self._of_month(everybody, month) + self.engineers_usd + self.vendors_usd + self.held_usd
 
     def parts_of_month(self, month: int) -> tuple[float, float, float]:
         """What one month pays for instances, for APIs, and for all else besides what is held."""
-        instances = [*(self.usd_per_h(p) for p in self.account.decided.purchases), *self._energy_by_offer()]
+        instances = [*(self.usd_per_h(p) for p in self.account.decided.purchases), *self.energy_usd_per_h.values()]
         apis = [self.api_usd_per_h(s) for s in self.account.served]
         caching = [self.caching_usd_per_h(s) for s in self.account.served]
         rest = self._of_month(caching, month) + self.engineers_usd + self.vendors_usd
         return self._of_month(instances, month), self._of_month(apis, month), rest
-
-    def _energy_by_offer(self) -> list[np.ndarray]:
-        """[slot]"""
-        each = (self.energy_usd_per_h(offer) for offer in self._hosting)
-        return [usd for usd in each if isinstance(usd, np.ndarray)]
 
     def penalty_usd_of_month(self, month: int) -> float:
         account = self.account
@@ -381,7 +378,7 @@ class Money:
 
     def _offer_usd(self, offer: str) -> float:
         lines = sum(self.line_usd(p) for p in self.account.decided.purchases if p.offer == offer)
-        return lines + self.energy_usd_of(offer)
+        return lines + self.energy_usd_of.get(offer, 0.0)
 
     def _gpu_hours(self, offer: str) -> float:
         there = (d for _, _, d in self.account.hosted if d.offer == offer)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.case.api_limits import limits_by_api
 from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.menu import held_instances
 from planner.case.prices import price_of
@@ -125,8 +126,8 @@ def _may_overflow(account: Account, pool: Together) -> bool:
     decided, members = account.pool(pool), account.members(pool)
     if len(members) > 1 or len(decided.deployments) > 1 or not all(decided.deployments[0].serves):
         return False
-    w, limited = members[0].decided, account.case.limits.api_per_minute or {}
-    if any(key.rpartition(" ")[0] == w.api for key in limited):
+    w = members[0].decided
+    if any(api == w.api for api, _, _ in limits_by_api(account.case)):
         return False
     return w.api is not None and bool(w.api_flows) and not w.moves
 
@@ -204,11 +205,10 @@ def _boxes(box: int, on_it: _Used) -> tuple[np.ndarray, np.ndarray]:
 
 def _beyond_minutes(account: Account, multiple: float) -> Iterator[str]:
     """What APIs would be asked for beyond what they take in a minute, if they are asked in proportion."""
-    for name, most, share in shares_of_minutes(account):
-        asked = multiple * float(share.max(initial=0.0)) * most
-        if asked > most * (1 + ROUNDING):
-            api, _, kind = name.rpartition(" ")
-            yield f"{asked:,.0f} {kind.replace('_', ' ')} a minute at {api}, {most:,.0f} taken"
+    for limit, share in shares_of_minutes(account):
+        asked = multiple * float(share.max(initial=0.0)) * limit.most
+        if asked > limit.most * (1 + ROUNDING):
+            yield f"{asked:,.0f} {limit.kind.replace('_', ' ')} a minute at {limit.api}, {limit.most:,.0f} taken"
 
 
 def _beyond(account: Account, bill: _Bill) -> Sequence[str]:

@@ -1,20 +1,26 @@
 """What each team is shown of the whole bill, to the cent.
 
 A workload bears its instances, API and caches, and its share of what is held (held.py). Engineers and fixed costs of
-vendors are shared by all and are a row of their own, and so is what nobody uses; rows add up to the whole bill.
+vendors are shared by all and are a row of their own, and so is what nobody uses; rows add up to the whole bill, and
+each column to its sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate
+import math
+from collections.abc import Mapping, Sequence
 
+from planner.case.teams import KINDS, NO_TEAM, NOT_USED, SHARED, TEAM
 from planner.plan.account.account import Account
 from planner.plan.account.held import held_usd_by_workload
 from planner.plan.plan import TeamCost, WorkloadPlan
 
-PARTS = 5
-"""instances, APIs, caches, what is held, and the rest"""
+PARTS, HELD = 5, 3
+"""instances, APIs, caches, what is held, and the rest; where of these is what is held"""
+Bearer = tuple[str, str | None]
+"""what kind of row, and the name of a team"""
+SEEN = 6
+"""digits of a cent that are more than the noise of sums"""
 
 
 def showback_of(account: Account, workloads: tuple[WorkloadPlan, ...]) -> tuple[TeamCost, ...] | None:
@@ -22,6 +28,14 @@ def showback_of(account: Account, workloads: tuple[WorkloadPlan, ...]) -> tuple[
     of = {w.name: w.team for w in account.case.workloads}
     if not any(of.values()):
         return None
+    rows = borne_by(account, workloads)
+    cents = in_cents(list(rows.values()), HELD)
+    return tuple(_row(account, of, kind, name, each) for (kind, name), each in zip(rows, cents, strict=True))
+
+
+def borne_by(account: Account, workloads: tuple[WorkloadPlan, ...]) -> dict[Bearer, list[float]]:
+    """USD a month of each part, by who bears it, in the order in which they are shown."""
+    of = {w.name: w.team for w in account.case.workloads}
     held = held_usd_by_workload(account)
     usd: dict[str | None, list[float]] = {}
     for w in workloads:
@@ -30,23 +44,25 @@ def showback_of(account: Account, workloads: tuple[WorkloadPlan, ...]) -> tuple[
         for k, part in enumerate(parts):
             mine[k] += part
     money = account.money
-    teams = sorted((name for name in usd if name is not None), key=lambda name: (-sum(usd[name]), name))
-    rows: list[tuple[str, str | None, list[float]]] = [("team", name, usd[name]) for name in teams]
-    if None in usd:
-        rows.append(("no team", None, usd[None]))
+    rows: dict[Bearer, list[float]] = {(NO_TEAM if name is None else TEAM, name): usd[name] for name in usd}
     if shared := money.engineers_usd + money.vendors_usd:
-        rows.append(("shared", None, [0.0, 0.0, 0.0, 0.0, shared]))
-    given = sum(sum(parts) for _, _, parts in rows)
+        rows[SHARED, None] = [0.0, 0.0, 0.0, 0.0, shared]
+    given = sum(sum(parts) for parts in rows.values())
     idle_held = money.held_usd - sum(held.values())
     idle = [0.0, 0.0, 0.0, idle_held, money.cost_usd + money.held_usd - given - idle_held]
     if any(abs(part) >= 0.005 for part in idle):
-        rows.append(("not used", None, idle))
-    cents = _in_cents([part for _, _, parts in rows for part in parts])
-    return tuple(_row(account, of, kind, name, [next(cents) for _ in range(PARTS)]) for kind, name, _ in rows)
+        rows[NOT_USED, None] = idle
+    return in_order(rows)
+
+
+def in_order(rows: Mapping[Bearer, list[float]]) -> dict[Bearer, list[float]]:
+    """Teams by what they cost, then who has none, what is shared and what is not used."""
+    ranked = sorted(rows, key=lambda who: (KINDS.index(who[0]), -sum(rows[who]), who[1] or ""))
+    return {who: rows[who] for who in ranked}
 
 
 def _row(account: Account, of: dict[str, str | None], kind: str, name: str | None, cents: list[int]) -> TeamCost:
-    is_workloads = kind in ("team", "no team")
+    is_workloads = kind in (TEAM, NO_TEAM)
     return TeamCost(
         kind=kind,  # type: ignore[arg-type]
         team=name,
@@ -60,10 +76,31 @@ def _row(account: Account, of: dict[str, str | None], kind: str, name: str | Non
     )
 
 
-def _in_cents(amounts: list[float]) -> Iterator[int]:
-    """Whole cents that add up to the rounded sum: each the step of the rounded running sum."""
-    before = 0
-    for total in accumulate(amounts):
-        now = round(100 * total)
-        yield now - before
-        before = now
+def in_cents(rows: Sequence[Sequence[float]], rounded_by_itself: int) -> list[list[int]]:
+    """Whole cents of amounts in dollars, each its floor or one more, so that all add up to the rounded sum of all.
+
+    So does each column, by the largest remainders, and one of them adds up to its own sum as it is rounded elsewhere.
+    """
+    exact = [[round(100 * amount, SEEN) for amount in row] for row in rows]
+    columns = [list(column) for column in zip(*exact, strict=True)]
+    sums = [math.fsum(column) for column in columns]
+    fixed = _nearest(sums[rounded_by_itself])
+    others = [k for k in range(len(sums)) if k != rounded_by_itself]
+    totals = dict(zip(others, _shared_out([sums[k] for k in others], _nearest(math.fsum(sums)) - fixed), strict=True))
+    totals[rounded_by_itself] = fixed
+    cents = [_shared_out(column, totals[k]) for k, column in enumerate(columns)]
+    return [list(row) for row in zip(*cents, strict=True)]
+
+
+def _nearest(cents: float) -> int:
+    return math.floor(round(cents, SEEN) + 0.5)
+
+
+def _shared_out(amounts: Sequence[float], total: int) -> list[int]:
+    """Floors, and one more where the most was cut off, until they come to the total."""
+    amounts = [round(amount, SEEN) for amount in amounts]
+    floors = [math.floor(amount) for amount in amounts]
+    most_cut = sorted(range(len(amounts)), key=lambda k: floors[k] - amounts[k])
+    for k in most_cut[: total - sum(floors)]:
+        floors[k] += 1
+    return floors

@@ -16,7 +16,16 @@ from typing import TypeVar
 from planner.case import terms
 from planner.case.case import OWNED, Case, Future, Holding
 from planner.case.dates import quarter_days
-from planner.case.quarters import MonthGroup, case_in, covers, future_of, holding_usd, month_groups, span_name
+from planner.case.quarters import (
+    BudgetPeriod,
+    MonthGroup,
+    case_in,
+    covers,
+    future_of,
+    holding_usd,
+    month_groups,
+    span_name,
+)
 from planner.case.slots import hours_in_a_month
 from planner.catalog.terms import is_bought, term_months
 from planner.plan.account import account_of
@@ -85,6 +94,11 @@ def expected_baseline_usd(horizon: HorizonPlan) -> float | None:
     """Mean over the scenarios; None where a plan does not know it."""
     known = [(s.probability_frac, s.baseline_usd) for s in horizon.scenarios]
     return None if any(usd is None for _, usd in known) else sum(p * (usd or 0.0) for p, usd in known)
+
+
+def spent_in(horizon: HorizonPlan, period: BudgetPeriod) -> dict[str, float]:
+    """What the quarters of a budget come to in each scenario, with what is held in them."""
+    return {s.name: period.held_usd + sum(s.by_quarter_usd[q] for q in period.quarters) for s in horizon.scenarios}
 
 
 @dataclass(frozen=True)

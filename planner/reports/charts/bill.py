@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.catalog.terms import in_words
 from planner.io.formatting import percent
 from planner.reports.markup import Html, bar, bar_table, el, figure, legend, notes, words
 from planner.reports.tables.bill import NO_TAG, NOT_USED, days_of
@@ -14,7 +15,7 @@ ROWS_SHOWN = 12
 
 def paid(bill: BillReview) -> Html:
     """Two bars for each way to buy an instance and for each API."""
-    lines = [(f"{x.offer} {x.purchase}", x.planned_usd, x.paid_usd, x.unused_usd) for x in bill.instances]
+    lines = [(f"{x.offer} {in_words(x.purchase)}", x.planned_usd, x.paid_usd, x.unused_usd) for x in bill.instances]
     lines += [(x.api, x.planned_usd, x.paid_usd, 0.0) for x in bill.apis]
     lines.sort(key=lambda line: (-max(line[1:3]), line[0]))
     most = max((max(line[1:3]) for line in lines), default=0.0)

@@ -9,6 +9,7 @@ from datetime import date
 
 from planner.case.case import OWNED
 from planner.case.dates import add_months
+from planner.catalog.terms import in_words
 from planner.io.errors import shortened
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -77,8 +78,9 @@ def rungs(horizon: HorizonPlan) -> Iterator[Rung]:
              "while it runs" if h.purchase == OWNED else f"{usd(usd_per_month(h))} / month")
         for h in horizon.case.held or ()
     ] + [
-        Rung(f"{c.instances} x {c.offer} {c.term}" + (f", if {c.scenario}" if c.scenario else ""), c.first_day,
-             c.last_day, "signed later" if c.scenario else "signed now", f"{usd(usd_per_month(c))} / month")
+        Rung(f"{c.instances} x {c.offer} {in_words(c.term)}" + (f", if {c.scenario}" if c.scenario else ""),
+             c.first_day, c.last_day, "signed later" if c.scenario else "signed now",
+             f"{usd(usd_per_month(c))} / month")
         for c in horizon.commitments
     ]  # fmt: skip
     yield from sorted(found, key=lambda r: (r.last, r.first, r.name))
@@ -166,7 +168,7 @@ def commit(horizon: HorizonPlan) -> Html:
     frame = Frame(x, y, x.ticks([p.instances for p in points]), nice_ticks(max(0.0, low), max(values)), HALF, 300,
                   62, 30, 24)  # fmt: skip
     where = "in the worst case" if worst_case else "on average"
-    title = f"{best.instances} x {horizon.curve.offer} {horizon.curve.term} cost least {where}"
+    title = f"{best.instances} x {horizon.curve.offer} {in_words(horizon.curve.term)} cost least {where}"
     drawn = picture(title, frame.width, frame.height, [*frame.grid(), *curves(frame, lines)])
     keys = legend((f"b{k + 1}", line.name) for k, line in enumerate(lines))
     caption = "For each number, everything else is planned again."

@@ -10,7 +10,7 @@ from planner.case.allowances import allowance_of
 from planner.case.apis import baseline_of
 from planner.case.vendors import apis_usd, vendor_usd
 from planner.catalog.names import sells
-from planner.catalog.terms import is_bought, term_months
+from planner.catalog.terms import in_years, is_bought, term_months
 from planner.io.formatting import counted, percent
 from planner.io.remembered import of_the_last
 from planner.plan.account import account_of
@@ -37,12 +37,7 @@ TERMS = {
 
 def term_name(term: str) -> str:
     """How long something is signed for, or how long a server that is bought lives."""
-    return f"bought, {span(term_months(term))}" if is_bought(term) else TERMS[term]
-
-
-def span(months: int) -> str:
-    """In years where it is some, else in months."""
-    return counted(months // 12, "year") if months % 12 == 0 else counted(months, "month")
+    return f"bought, {in_years(term_months(term))}" if is_bought(term) else TERMS[term]
 
 
 ALLOWANCE_TERMS = {"hourly": "by the hour, all hours", "1mo": "1 month", "1y": "1 year", "3y": "3 years"}

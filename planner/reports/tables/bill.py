@@ -65,7 +65,7 @@ def charges(bill: BillReview) -> Table:
 def paid_instances(bill: BillReview) -> Table:
     columns = (
         C("offer", "instance"),
-        C("purchase", "bought as"),
+        C("purchase", "bought as", "way to buy"),
         C("planned_usd", "planned $", "price"),
         C("paid_usd", "paid $", "price"),
         C("difference_usd", "difference $", "+,.2f", get=_over),
@@ -223,7 +223,7 @@ def converted_currencies(bill: BillReview) -> Table:
 def bill_prices(bill: BillReview) -> Table:
     columns = (
         C("offer", "instance"),
-        C("purchase", "bought as"),
+        C("purchase", "bought as", "way to buy"),
         C("before_usd_per_h", "before $/h", "small price"),
         C("usd_per_h", "of the bill $/h", "small price"),
         C("date", "date"),

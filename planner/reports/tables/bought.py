@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd, usd_small
+from planner.plan.account import account_of
+from planner.plan.account.power import kw_of
 from planner.plan.plan import BoughtPlan, Plan
 from planner.reports.table import Cells, Table
 from planner.reports.table import Column as C
@@ -18,7 +20,19 @@ def bought(plan: Plan) -> Table:
         C("usd_per_month", "$/month", "money"),
     )
     rows = tuple(row for servers in plan.bought or () for row in _parts(plan, servers))
-    return Table("bought", "Servers that are bought", columns, rows)
+    notes = tuple(_kwh(plan, servers) for servers in plan.bought or ())
+    return Table("bought", "Servers that are bought", columns, rows, notes)
+
+
+def _kwh(plan: Plan, s: BoughtPlan) -> str:
+    """What of their energy is paid for, beside what they are expected to draw hour by hour."""
+    account, power = account_of(plan), plan.case.power
+    assert power is not None
+    paid, drawn = s.idle_kwh_per_month + s.gpu_kwh_per_month, account.a_month(kw_of(account, power, s.offer))
+    return (
+        f"{s.offer}: {paid:,.0f} kWh a month are paid for, with GPUs in use at the most that they draw, as limits have "
+        f"them; power and carbon count the {drawn:,.0f} kWh that are expected"
+    )
 
 
 def _parts(plan: Plan, s: BoughtPlan) -> Iterator[Cells]:

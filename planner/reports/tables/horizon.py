@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from planner.case.case import OWNED
-from planner.catalog.terms import is_bought
+from planner.catalog.terms import in_words, is_bought
 from planner.plan.horizon.horizon_plan import HorizonPlan, SignedCommitment
+from planner.plan.horizon.horizon_showback import horizon_showback
 from planner.plan.horizon.horizon_view import (
     Use,
     book_beyond_usd,
@@ -33,10 +34,11 @@ from planner.reports.horizon_phrases import part_quarters
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, PEOPLE, TICK, Cells, Row, Table
 from planner.reports.table import Column as C
 from planner.reports.tables.horizon_allowances import allowance_use, allowances
+from planner.reports.tables.showback import showback_table
 
 NAMES = (
-    *("sign_now", "allowances", "use", "allowance_use", "held", "scenarios", "by_quarter", "baseline", "curve"),
-    *("ladder", "later", "quarters"),
+    *("sign_now", "allowances", "use", "allowance_use", "held", "scenarios", "by_quarter", "baseline", "showback"),
+    *("curve", "ladder", "later", "quarters"),
 )
 """of all tables"""
 ALL = "all offers, in GPU-hours"
@@ -45,8 +47,8 @@ ALL = "all offers, in GPU-hours"
 def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
     """All tables, always in the same order."""
     makers = (
-        *(sign_now, allowances, use, allowance_use, held, scenarios, by_quarter, baseline, curve),
-        *(expiries, later, quarters),
+        *(sign_now, allowances, use, allowance_use, held, scenarios, by_quarter, baseline, showback),
+        *(curve, expiries, later, quarters),
     )
     return tuple(make(horizon) for make in makers)
 
@@ -57,7 +59,7 @@ def sign_now(horizon: HorizonPlan) -> Table:
     worth_after = C("book_beyond_usd", "worth after $", "money", get=lambda c: book_beyond_usd(horizon, c))
     columns = (
         C("offer", "sign now"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("instances", "instances", "count"),
         C("first_day", "from", get=lambda c: f"{c.first_day}"),
         C("last_day", "until", get=lambda c: f"{c.last_day}"),
@@ -130,7 +132,7 @@ def committed_offers(horizon: HorizonPlan) -> list[str]:
 def held(horizon: HorizonPlan) -> Table:
     columns = (
         C("offer", "held"),
-        C("purchase", "bought as"),
+        C("purchase", "bought as", "way to buy"),
         C("instances", "instances", "count"),
         C("first_day", "from", missing="before", get=lambda h: _day(h.first_day)),
         C("last_day", "until", missing="beyond", get=lambda h: _day(h.last_day)),
@@ -205,6 +207,12 @@ def baseline(horizon: HorizonPlan) -> Table:
     return Table("baseline", "The same requests at the API baseline", columns, known, notes)
 
 
+def showback(horizon: HorizonPlan) -> Table:
+    """What each team bears of the expected cost, to the cent; people read the sum below."""
+    title = "Showback by team, of the expected cost in the horizon"
+    return showback_table(title, horizon_showback(horizon), "usd", {"committed": "committed, paid anyway $"})
+
+
 def curve(horizon: HorizonPlan) -> Table:
     """Other numbers of the largest commitment."""
     found = horizon.curve
@@ -218,7 +226,9 @@ def curve(horizon: HorizonPlan) -> Table:
         C("worst_usd", "worst $", "money"),
         C("gap_frac", "proved within", "percent"),
     )  # fmt: skip
-    title = f"Commit more or fewer {found.offer} {found.term}" if found is not None else "Commit more or fewer"
+    title = (
+        f"Commit more or fewer {found.offer} {in_words(found.term)}" if found is not None else "Commit more or fewer"
+    )
     return Table("curve", title, columns, found.points if found is not None else ())
 
 
@@ -227,7 +237,7 @@ def expiries(horizon: HorizonPlan) -> Table:
         C("scenario", "in scenario", missing="all scenarios"),
         C("last_month", "last month", get=lambda e: e.month),
         C("offer", "what ends"),
-        C("purchase", "bought as"),
+        C("purchase", "bought as", "way to buy"),
         C("instances", "instances", "count"),
         C("usd_per_month", "$/month", "money"),
         C("origin", "since"),
@@ -254,7 +264,7 @@ def later(horizon: HorizonPlan) -> Table:
         C("scenario", "in scenario"),
         C("first_day", "from", get=lambda c: f"{c.first_day}"),
         C("offer", "sign later"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("instances", "instances", "count"),
         C("last_day", "until", get=lambda c: f"{c.last_day}"),
         C("usd_per_month", "$/month", "money", get=usd_per_month),

@@ -13,13 +13,14 @@ from planner.plan.account import account_of
 from planner.plan.plan import DeploymentPlan, FleetLine, Plan, PoolPlan, SlotRecord
 from planner.plan.serve_commands import serve_commands
 from planner.reports import phrases
-from planner.reports.table import DATA, EVERY, FILES, PEOPLE, Cells, Format, Table
+from planner.reports.table import DATA, EVERY, FILES, PEOPLE, Cells, Table
 from planner.reports.table import Column as C
 from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it
 from planner.reports.tables.bought import bought
 from planner.reports.tables.options import options, rejected
 from planner.reports.tables.prices import prices
 from planner.reports.tables.quality import quality
+from planner.reports.tables.showback import showback_table
 from planner.reports.tables.studies import study_tables
 
 NAMES = (
@@ -58,7 +59,7 @@ def fleet(plan: Plan) -> Table:
         C("gpu", "gpu", formats=DATA),
         C("gpus_per_instance", "gpus each", "count", DATA),
         C("gpus", "gpu", formats=PEOPLE, get=lambda f: f"{f.gpus_per_instance} x {f.gpu}"),
-        C("purchase", "buy"),
+        C("purchase", "buy", "way to buy"),
         C("instances", "instances", "count", PEOPLE, get=lambda f: span(f.instances_by_slot)),
         C("instances_min", "fewest", "count", DATA, get=lambda f: min(f.instances_by_slot)),
         C("instances_max", "most", "count", DATA, get=lambda f: max(f.instances_by_slot)),
@@ -107,7 +108,7 @@ def fleet_by_hour(plan: Plan) -> Table:
     columns = (
         *SLOT,
         C("offer", "instance", get=lambda at: at.line.offer),
-        C("purchase", "buy", get=lambda at: at.line.purchase),
+        C("purchase", "buy", "way to buy", get=lambda at: at.line.purchase),
         C("instances", "instances", "count", get=lambda at: at.line.instances_by_slot[at.t]),
     )
     records = tuple(_FleetAt(s, t, f) for t, s in enumerate(plan.slots) for f in plan.fleet)
@@ -234,33 +235,9 @@ def costs(plan: Plan) -> Table:
     return Table("costs", "Costs", columns, rows)
 
 
-TEAMS = {"no team": "no team", "shared": "shared: engineers, vendors", "not used": "not used"}
-
-
 def showback(plan: Plan) -> Table:
     """What each team costs, to the cent; people read the sum below."""
-    rows = plan.showback or ()
-    amounts = (
-        ("instances", "instances $"), ("apis", "APIs $"), ("caching", "caches $"), ("held", "held, paid anyway $"),
-        ("other", "other $"),
-    )  # fmt: skip
-
-    def shown(key: str) -> tuple[Format, ...]:
-        return EVERY if any(getattr(row, key) for row in rows) else DATA
-
-    total = Cells(team="in all", share_frac=1.0)
-    for key in (*(f"{name}_usd_per_month" for name, _ in amounts), "usd_per_month"):
-        total[key] = round(sum(getattr(row, key) for row in rows), 2)
-    columns = (
-        C("team", "team", get=lambda t: t.team or TEAMS[t.kind]),
-        C("kind", "kind", formats=FILES),
-        C("workloads", "workloads", formats=FILES, get=lambda t: ", ".join(t.workloads)),
-        *(C(f"{name}_usd_per_month", title, "price", shown(f"{name}_usd_per_month")) for name, title in amounts),
-        C("usd_per_month", "$/month", "price"),
-        C("share_frac", "share", "percent", get=lambda t: t.usd_per_month / whole if whole else None),
-    )
-    whole = float(total["usd_per_month"] or 0.0)
-    return Table("showback", "Showback by team", columns, rows, people=(*rows, total) if rows else None)
+    return showback_table("Showback by team", plan.showback or (), "usd_per_month", {"held": "held, paid anyway $"})
 
 
 def binding(plan: Plan) -> Table:
@@ -277,7 +254,7 @@ def commitments(plan: Plan) -> Table:
     owed = C("owed_after_the_quarter_usd", "$ owed after the quarter", "money", get=lambda c: c.beyond_horizon_usd)
     columns = (
         C("offer", "instance"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("instances", "instances", "count"),
         C("upfront_usd", "$ at signing", "money"),
         owed,

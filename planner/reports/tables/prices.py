@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date as Day
 
 from planner.catalog.entries import ApiTier, SpotPrice, day_of, is_of_unknown_day
+from planner.catalog.terms import in_words
 from planner.plan.plan import Plan
 from planner.reports.table import FILES, HTML, Table
 from planner.reports.table import Column as C
@@ -59,7 +60,7 @@ def prices(plan: Plan) -> Table:
 
     columns = (
         C("of", "of", formats=FILES),
-        C("purchase", "buy", formats=FILES),
+        C("purchase", "buy", "way to buy", formats=FILES),
         C("used", "✓", formats=FILES),
         C("what", "what", formats=HTML, get=_what),
         C("price", "price", "number", HTML, get=lambda p: p.shown),
@@ -100,7 +101,7 @@ def _api_prices(plan: Plan) -> Iterator[Price]:
 
 
 def _what(p: Price) -> str:
-    return f"{p.of} {p.purchase}" + (f", input above {p.above_tokens:,} tokens" if p.above_tokens else "")
+    return f"{p.of} {in_words(p.purchase)}" + (f", input above {p.above_tokens:,} tokens" if p.above_tokens else "")
 
 
 def _remark(p: Price, newest: Day | None) -> str:

@@ -161,7 +161,7 @@ def sign_now(review: Review) -> Table:
     columns = (
         C("instances", "instances", "count"),
         C("offer", "instance"),
-        C("term", "term"),
+        C("term", "term", "way to buy"),
         C("last_day", "until", get=lambda s: str(s.last_day)),
         C("usd_per_month", "$/month", "money"),
         C("owed_after_usd", "owed after the horizon $", "money"),
@@ -179,7 +179,7 @@ def commitments(review: Review) -> Table:
         C("act", "do"),
         C("instances", "instances", "count"),
         C("offer", "instance"),
-        C("purchase", "term"),
+        C("purchase", "term", "way to buy"),
         C("lapses", "lapses"),
         C("usd_per_month", "$/month", "money"),
         C("said", "why"),

@@ -39,7 +39,7 @@ def waterfall(w: Waterfall) -> Table:
         C("saves_usd_per_month", "saves", "money"),
         C("saves_frac", "", "percent"),
         C("said", "may also", formats=TEXT, missing="", get=_may),
-        C("fleet", "fleet at its busiest", formats=BEYOND_TEXT, get=lambda s: "; ".join(s.fleet) or None),
+        C("fleet", "fleet at its busiest", "way to buy", formats=BEYOND_TEXT, get=lambda s: "; ".join(s.fleet) or None),
     )
     return Table("waterfall", "Savings, lever by lever", columns, (*w.steps, *([w.naive] if w.naive else [])), w.notes)
 

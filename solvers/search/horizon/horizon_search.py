@@ -303,8 +303,7 @@ class HorizonSearch:
     def _towards_budgets(self, signed: Sequence[int], tried: Sequence[Tried]) -> Iterator[Weights]:
         """Scenarios count more, up to nearly alone, whose budgets the first block's plans do not keep to."""
         usd_in = [of.answers[0].usd_in for of in tried]
-        beyond = [limit.scenario for limit in self.problem.spending if not replace(
-            self.problem, spending=(limit,)).keeps_to_budgets(signed, usd_in)]  # fmt: skip
+        beyond = [limit.scenario for limit in self.problem.spending if not limit.is_kept(signed, usd_in)]
         for s in dict.fromkeys(beyond):
             for share in TOWARDS:
                 others = 1.0 - self.problem.risk.probabilities[s]

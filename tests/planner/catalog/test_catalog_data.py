@@ -33,7 +33,7 @@ from tests.support.rows import for_each
 
 DATA = ROOT / "planner" / "data"
 QUICK_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-FILES = ("gpus", "offers", "models", "quantizations", "batch_windows", "cache_costs")
+FILES = ("gpus", "offers", "models", "quantizations", "batch_windows", "batch_prices", "cache_costs")
 
 
 def load(file: str) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def load(file: str) -> dict[str, Any]:
 
 
 CATALOG = {file: load(file) for file in FILES}
-GPUS, OFFERS, MODELS, QUANTIZATIONS, WINDOWS, CACHE_COSTS = (CATALOG[file] for file in FILES)
+GPUS, OFFERS, MODELS, QUANTIZATIONS, WINDOWS, BATCH_PRICES, CACHE_COSTS = (CATALOG[file] for file in FILES)
 ENTRIES = [(file, key) for file in FILES for key in CATALOG[file]]
 
 REQUIRED = {
@@ -531,11 +531,24 @@ def test_every_api_model_has_a_price_by_the_name_it_is_listed_by() -> None:
 
 
 def test_batch_windows_are_those_of_providers_with_batch_prices() -> None:
-    assert set(WINDOWS) == {"anthropic", "google", "openai"}
+    assert set(WINDOWS) == {"anthropic", "azure", "google", "openai"}
     for provider, window in WINDOWS.items():
         assert window["turnaround_h"] == 24, provider
-        with_batch = [n for n in api_prices.known_api_models() if n.startswith(f"{provider}/")]
+        named = [*api_prices.known_api_models(), *api_prices.batch_prices()]
+        with_batch = [n for n in named if n.startswith(f"{provider}/")]
         assert any((model := api_prices.api_model(n)) and model.batch for n in with_batch), provider
+
+
+def test_batch_prices_of_our_own_are_half_of_the_standard_ones() -> None:
+    """As the seller says of all of them; a standard price that has moved since makes the entry stale."""
+    for name, entry in BATCH_PRICES.items():
+        model = api_prices.api_model(name)
+        assert model is not None and model.batch is not None, name
+        (standard,), (batch,) = model.tiers, model.batch.tiers
+        assert 2 * batch.input_usd_per_1m == standard.input_usd_per_1m, name
+        assert 2 * batch.output_usd_per_1m == standard.output_usd_per_1m, name
+        assert entry["source"] in model.batch.source and model.batch.date == entry["date"], name
+        assert model.batch.turnaround_h == WINDOWS[name.partition("/")[0]]["turnaround_h"], name
 
 
 def test_every_cost_of_caches_has_a_default() -> None:

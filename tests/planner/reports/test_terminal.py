@@ -75,6 +75,8 @@ def test_the_first_screen_is_one_screen(name: str) -> None:
         assert words in screen, words
     assert "not used, and why" not in screen and "options for" not in screen
     assert all(c.sentence.split()[0] in screen for c in concerns_of(plan)[:3])
+    assert "(--verbose)" in screen or name != "many"
+    assert "(--verbose)" not in plan_text(plan, verbose=True)
 
 
 def noted(*lines: str, forecast: str = "") -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import planner
@@ -66,5 +68,32 @@ def test_the_first_screen_says_both() -> None:
     assert volume.startswith("from this volume down to ")
     assert volume.endswith("of it, or to fewer: this fleet costs less than openai gpt-4.1-nano")
     assert "of the cost: 86% rented by the hour" in first_screen(plan)
-    assert list(ways_to_buy(api_only())) == ["of the cost: 100% APIs by the token"]
+    assert next(ways_to_buy(api_only())) == "of the cost: 100% APIs by the token"
     assert cheaper_from(api_only()) is None
+
+
+SMALL = """
+workloads:
+  - {name: chat, models: [llama-3.1-8b], forecast: {requests_per_day: 40k}, tokens: {input: 800, output: 200}}
+menu: {gpus: [l40s], quantizations: [fp8], providers: [aws], regions: [us-east-1], purchase: [on-demand]}
+baseline: openai/gpt-4o-mini
+"""
+
+
+@pytest.mark.slow
+def test_a_plan_on_apis_says_from_which_volume_gpus_pay_or_what_tells() -> None:
+    """At a volume just above it the best plan with GPUs is the cheaper one, and just below it is not."""
+    plan = fleet_plan(planner.case_from_text(SMALL))
+    assert not plan.fleet
+    assert list(ways_to_buy(plan))[1] == (
+        "from which volume on GPUs would cost less: 'fleetplan study PLAN.json --only break-even'"
+    )
+    studied = planner.study(plan, only="break-even").plan
+    (_, said) = ways_to_buy(studied)
+    assert said in first_screen(studied)
+    found = re.fullmatch(r"from [0-9.]+B tokens a month on, ([0-9.]+) times this demand: GPUs cost less than .*", said)
+    assert found is not None
+    assert "openai gpt-4o-mini" in said
+    for multiple, hosts in ((float(found[1]) * 0.9, False), (float(found[1]) * 1.1, True)):
+        again = fleet_plan(multiplied(multiple)(plan.case))
+        assert bool(again.fleet) is hosts
