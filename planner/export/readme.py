@@ -24,8 +24,8 @@ from planner.reports.tables.operation import in_short, notes, promises, scale_or
 ROUTERS = {
     "least-requests": "sends each request to the replica with the fewest in flight (Envoy's LEAST_REQUEST, vLLM's "
     "router or llm-d; a Kubernetes Service alone picks one at random: plan with 'policy: {routing: random}' for that)",
-    "prefix-aware": "sends each request to the replica that holds most of its prefix, among those with hardly more in "
-    "flight than the fewest (llm-d's or vLLM's prefix-aware routing)",
+    "prefix-aware": "weighs the share of a prompt that a replica holds against the requests that it has in flight "
+    "(llm-d's, Dynamo's or vLLM's prefix-aware routing)",
     "round-robin": "sends requests to one replica after the other (a Kubernetes Service alone picks one at random)",
     "random": "sends a request to any replica",
 }

@@ -47,8 +47,9 @@ from solvers.backends.clock import check
 
 T = TypeVar("T", "Requests", "Each")
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
-CLOSE, CLOSE_FRAC = 8, 0.25
-"""requests, and share of the fewest in flight, that a replica may have more and still get those whose prefix it has"""
+MOST_SLACK, SLACK_FRAC, SLACK_PLACES = 8.0, 0.25, 2.0
+"""requests, share of the fewest in flight, and times its places that a replica may have more and still get those whose
+whole prompt it has; of those whose prompt it has in part, so much less"""
 DRAINED, FAILED, RECLAIMED, SHEDDING = 0, 1, 2, 3
 """how the number of replicas changes"""
 
@@ -90,6 +91,7 @@ def serve(
     router: int,
     seed: int,
     blocks: Blocks = NO_BLOCKS,
+    slack: float = MOST_SLACK,
 ) -> Outcome:
     """Serve requests in the order of their arrival by the replicas there are, which cache blocks of their prompts.
 
@@ -98,7 +100,7 @@ def serve(
     hours = int(requests.arrival_s[-1] / 3600) + 25 if len(requests.arrival_s) else 1
     most = len(blocks.ids) + float(((requests.prompt + requests.output) // blocks.tokens).sum())
     cached_tokens = blocks.tokens if len(blocks.ids) else 0
-    simulation = Simulation(capacity, times, sequences, budget, router, seed, hours, cached_tokens, most)
+    simulation = Simulation(capacity, times, sequences, budget, router, seed, hours, cached_tokens, most, slack=slack)
     simulation.add(requests, blocks)
     simulation.run()
     return simulation.outcome
@@ -121,12 +123,16 @@ class Simulation:
         most_replicas: int = 1,
         host_tokens: float = 0.0,
         read_s: float = 0.0,
+        slack: float = MOST_SLACK,
     ) -> None:
-        """Blocks of no tokens: nothing is cached. There may be so many replicas where a controller scales them."""
+        """Blocks of no tokens: nothing is cached. There may be so many replicas where a controller scales them.
+
+        A router that knows prefixes gives a replica with a whole prompt so many requests more than one with none of it.
+        """
         if budget < times.verified * sequences:
             raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
         self.chances, self.rng = times.chances, np.random.default_rng(seed)
-        self.capacity, self.router, self.ranks = capacity, router, times.ranks
+        self.capacity, self.router, self.slack, self.ranks = capacity, router, slack, times.ranks
         speed = Speed(
             sequences=sequences, budget=budget, verified=times.verified, gain=times.gain,
             decode=times.decode_s, seen_step=times.seen_step, added=times.added_s, alone=times.alone_s,
@@ -222,7 +228,8 @@ class Simulation:
         while not done:
             check()
             began = time.perf_counter()
-            done = _run(self.state, self.capacity, self.clock, self.cache, self.ranks, self.router, until_s, self.steps)
+            routing = self.router, self.slack
+            done = _run(self.state, self.capacity, self.clock, self.cache, self.ranks, *routing, until_s, self.steps)
             if not done:  # it took all its steps
                 slower = (time.perf_counter() - began) / CALL_S
                 self.steps = min(MOST_STEPS, max(FEWEST_STEPS, int(self.steps / min(4.0, max(0.5, slower)))))
@@ -296,6 +303,7 @@ def _run(
     cache: Cache | None,
     ranks: RankTimes | None,
     router: int,
+    slack: float,
     until: float,
     most_steps: int,
 ) -> bool:
@@ -359,7 +367,8 @@ def _run(
                     k = held_back[h]
                     turn += 1
                     random = (random * 1103515245 + 12345) & 0x7FFFFFFF
-                    r = each_has * _routed(reps, cache, k, requests.prompt[k], active, router, turn, random, each_has)
+                    prompt = requests.prompt[k]
+                    r = each_has * _routed(reps, cache, k, prompt, active, router, slack, turn, random, each_has)
                     enqueue(reps, each, r if ranks is None else _emptiest(reps, r, each_has), k, False)
                     reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
                 holding = 0
@@ -376,7 +385,8 @@ def _run(
         else:
             turn += 1
             random = (random * 1103515245 + 12345) & 0x7FFFFFFF
-            r = each_has * _routed(reps, cache, i, requests.prompt[i], active, router, turn, random, each_has)
+            prompt = requests.prompt[i]
+            r = each_has * _routed(reps, cache, i, prompt, active, router, slack, turn, random, each_has)
             enqueue(reps, each, r if ranks is None else _emptiest(reps, r, each_has), i, False)
             reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
         i += 1
@@ -393,6 +403,7 @@ def _routed(
     prompt: float,
     active: int,
     router: int,
+    slack: float,
     turn: int,
     random: int,
     ranks: int,
@@ -409,8 +420,7 @@ def _routed(
         if load < least:
             best, least = r, load
     if router == PREFIX_AWARE and cache is not None:
-        most = least + max(CLOSE, int(CLOSE_FRAC * least))
-        return _with_its_prefix(reps, cache, i, prompt, active, turn, most, ranks)
+        return _with_its_prefix(reps, cache, i, prompt, active, turn, slack + SLACK_FRAC * least, ranks)
     return best
 
 
@@ -435,22 +445,23 @@ def _emptiest(reps: Replicas, first: int, ranks: int) -> int:
 
 @compiled
 def _with_its_prefix(
-    reps: Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, most_load: int, ranks: int
+    reps: Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, slack: float, ranks: int
 ) -> int:
-    """Of the replicas that have no more requests than that, the one with most of the prompt's prefix.
+    """The replica with the fewest requests, less the slack in proportion to the share of the prompt that it has.
 
     Which of its ranks has it is not known to the router, nor does a replica choose the rank by it.
     """
-    best, best_blocks, best_load = 0, -1, 0
+    best, best_cost, best_load = 0, np.inf, 0
     for k in range(active):
         replica = (turn + k) % active
         load = _load(reps, replica, ranks)
-        if load > most_load:
-            continue
+        if load - slack > best_cost:
+            continue  # even with the whole prompt
         blocks = 0
         for r in range(ranks * replica, ranks * (replica + 1)):
             here = matched(cache, r, i, prompt)
             blocks = max(blocks, here + matched_in_host(cache, r, i, prompt, here))
-        if blocks > best_blocks or (blocks == best_blocks and load < best_load):
-            best, best_blocks, best_load = replica, blocks, load
+        cost = load - slack * (blocks * cache.tokens / prompt)
+        if cost < best_cost or (cost == best_cost and load < best_load):
+            best, best_cost, best_load = replica, cost, load
     return best

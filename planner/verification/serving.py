@@ -472,6 +472,7 @@ class _Served:
         d, case = deployed.deployment, view.case
         self.settings = engine_settings(view.plan, pool, d)
         self.router = ROUTERS[_router(view.plan, options)]
+        self.slack = min(engine.MOST_SLACK, engine.SLACK_PLACES * d.staffing_in_flight)
         there = np.minimum(
             running(deployed, options.replica_frac)[week], np.maximum(0, running(deployed, 1.0)[week] - missing)
         )
@@ -515,6 +516,7 @@ class _Served:
         self.simulation = engine.Simulation(
             capacity, self.times, self.settings.sequences, self.budget, self.router,
             self.options.seed, 2 * HOURS, tokens, most_replicas=most, host_tokens=self.host[0], read_s=self.host[1],
+            slack=self.slack,
         )  # fmt: skip
         self.member, self.arrival_s = np.zeros(0, dtype=np.int16), np.zeros(0)
 

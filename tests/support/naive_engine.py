@@ -79,6 +79,7 @@ class Naive:
     requests: list[Request]
     replicas: list[Replica]
     block_tokens: int = 1
+    slack: float = 8.0
     active: int = 0
     routed: int = 0
     shedding: bool = False
@@ -313,9 +314,10 @@ class Naive:
         if self.router == LEAST_REQUESTS:
             place = next(p for p in places if load[p] == fewest)
         elif self.router == PREFIX_AWARE:
-            close = [p for p in places if load[p] <= fewest + max(8, int(0.25 * fewest))]
+            slack = self.slack + 0.25 * fewest
             known = [max(len(self.matched(rank, request)) for rank in group) for group in groups]
-            place = max(close, key=lambda p: (known[p], -load[p]))
+            share = [blocks * self.block_tokens / request.prompt for blocks in known]
+            place = min(places, key=lambda p: (load[p] - slack * share[p], load[p]))
         else:
             place = places[0]
         min(groups[place], key=lambda rank: rank.requests).waiting.append(request)
@@ -354,11 +356,11 @@ class Naive:
 
 def naive_serve(
     requests: list[Request], capacity: list[tuple[float, int, int]], times: StepTimes, sequences: int, budget: int,
-    router: int, block_tokens: int = 1,
+    router: int, block_tokens: int = 1, slack: float = 8.0,
 ) -> Naive:  # fmt: skip
     """Serve requests in the order of their arrival; capacity: (from when on, replicas, how those that go do so)."""
     most = max(1, *(replicas for _, replicas, _ in capacity)) * (times.ranks.number if times.ranks else 1)
-    naive = Naive(times, sequences, budget, router, requests, [Replica() for _ in range(most)], block_tokens)
+    naive = Naive(times, sequences, budget, router, requests, [Replica() for _ in range(most)], block_tokens, slack)
     arrivals, changes = list(requests), list(capacity)
     while True:
         events = [(group[0].end_s, 0, k) for k, group in enumerate(naive.groups)]

@@ -93,13 +93,13 @@ def agrees_with_the_naive_one(given: list[Machine], seed: list[int], cases: int,
 
 def in_parts(
     asked: steps.Requests, entries: list[tuple[float, int, int]], times: StepTimes, numbers: list[int],
-    cuts: list[float], blocks: Blocks | None = None,
+    cuts: list[float], blocks: Blocks | None = None, slack: float = 8.0,
 ) -> steps.Outcome:  # fmt: skip
     """The outcome where requests are let in and taken away part by part, and compiled code is called ever so often."""
-    sequences, budget, router = numbers
     hours = int(asked.arrival_s[-1] / 3600) + 25
     tokens = 0 if blocks is None or not len(blocks.ids) else blocks.tokens
-    simulation = engine.Simulation(capacity(*entries), times, sequences, budget, router, 1, hours, tokens, 20_000)
+    numbers = [*numbers, 1, hours, tokens, 20_000]
+    simulation = engine.Simulation(capacity(*entries), times, *numbers, slack=slack)
     found = engine._unanswered(len(asked.arrival_s), hours)
     there = np.zeros(0, dtype=np.int64)
 
@@ -163,15 +163,17 @@ def blocks_are_cached_as_by_the_naive_one(given: list[Machine], group: int, case
         known = drawn_prompts(asked.prompt, tokens, rng)
         begin = np.cumsum([0, *(len(blocks) for blocks in known)])
         blocks = Blocks(np.array([b for each in known for b in each], dtype=np.int32), begin, tokens)
-        outcome = engine.serve(asked, capacity(*entries), times, sequences, budget, router, 1, blocks)
+        slack = float(rng.choice([0.0, 0.7, 4.2, 8.0]))
+        outcome = engine.serve(asked, capacity(*entries), times, sequences, budget, router, 1, blocks, slack)
         each = [[int(x) for x in column] for column in (asked.prompt, asked.found, asked.output)]
         naive = [Request(*z) for z in zip(asked.arrival_s.tolist(), *each, asked.critical.tolist(), strict=True)]
         for request, mine in zip(naive, known, strict=True):
             request.blocks = mine
-        world = naive_serve(naive, entries, times, sequences, budget, router, tokens)
+        world = naive_serve(naive, entries, times, sequences, budget, router, tokens, slack)
         where = f"group {group}, case {case}"
         cuts = rng.uniform(0, asked.arrival_s[-1], 4).tolist()
-        assert are_equal(in_parts(asked, entries, times, [sequences, budget, router], cuts, blocks), outcome), where
+        numbers = [sequences, budget, router]
+        assert are_equal(in_parts(asked, entries, times, numbers, cuts, blocks, slack), outcome), where
         assert outcome.state.tolist() == [r.state for r in naive], where
         assert outcome.found.tolist() == [-1 if r.first_found is None else r.first_found for r in naive], where
         assert outcome.preempted.tolist() == [r.preempted for r in naive], where
@@ -318,3 +320,21 @@ def test_a_replica_that_fails_takes_its_work_with_it_and_one_that_drains_does_no
         outcome = engine.serve(asked, capacity((0.0, 2, 0), (2.5, 1, change)), times, 1, 8192, 0, 1)
         assert sorted(outcome.last_s.tolist()) == last, change
         assert outcome.preempted.sum() == (change == engine.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("slack", "known", "stays"),
+    [(4.0, 1.0, True), (2.0, 1.0, False), (4.0, 0.5, False), (8.0, 0.5, True), (0.0, 1.0, False)],
+)
+def test_a_prompt_leaves_a_replica_that_is_busier_by_more_than_what_it_finds_there_is_worth(
+    slack: float, known: float, stays: bool
+) -> None:
+    """Three requests run where its blocks are, and none at the other replica."""
+    prompts = [[*range(10)] for _ in range(4)]
+    prompts.append([*range(int(10 * known)), *range(20, 30 - int(10 * known))])
+    begin = np.cumsum([0, *(len(blocks) for blocks in prompts)])
+    blocks = Blocks(np.array([b for each in prompts for b in each], dtype=np.int32), begin, 10)
+    asked = requests([0.0, 20.0, 20.0, 20.0, 25.0], 101, [1, 50, 50, 50, 1])
+    entries = capacity((0.0, 1, engine.DRAINED), (22.0, 2, engine.DRAINED))
+    outcome = engine.serve(asked, entries, constant_step(1.0, 8), 8, 8192, engine.PREFIX_AWARE, 1, blocks, slack)
+    assert outcome.found[-1] == (100 * known if stays else 0)
