@@ -28,6 +28,11 @@ same discount are the same"""
 SAME = 1e-9
 
 
+def units_of(lots: int, lot: float) -> float:
+    """Of so many lots, as short as they are written."""
+    return float(f"{lots * lot:.12g}")
+
+
 @dataclass(frozen=True, eq=False)
 class Allowance:
     """A commitment that may be signed, in units that are paid in every hour."""
@@ -82,6 +87,10 @@ class Allowances:
         most = sum(takes * self.most_usage[item] for item, takes in a.takes.items()) / a.covers
         whole = most if a.step is None else a.fewest + a.step * np.ceil(max(most - a.fewest, 0.0) / a.step)
         return float(a.held or min(a.most, max(whole, a.fewest)))
+
+    def most_saved_usd_per_h(self, a: Allowance) -> float:
+        """The most that a unit takes off the bill of an hour."""
+        return a.covers * max((self.usd_of[item] / takes for item, takes in a.takes.items()), default=0.0)
 
     def in_order(self, a: Allowance) -> list[Item]:
         """What it covers, most worth for what it takes first; of equals what takes less, then by name."""

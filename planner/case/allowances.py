@@ -7,18 +7,24 @@ prices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from planner.case.apis import allowed_apis, request_usd
 from planner.case.case import Allowance, Case, Workload
 from problems.allowance import Allowance as Cover
-from problems.allowance import Item
+from problems.allowance import Item, units_of
 from problems.constants import HOURS_PER_MONTH
 
 MINUTES = 60.0
+SAME = 1e-9
 MONTHS = {"hourly": 0.0, "1mo": 1.0, "1y": 12.0, "3y": 36.0}
 """for which an allowance is signed"""
+LIKE = {"1y": "reserved-1y", "3y": "reserved-3y"}
+"""term of an allowance that lasts for several quarters -> the commitment to instances that runs as long"""
+A_PART = 4
+"""lots of a savings plan of several rates are at most one part of so many of the lowest"""
 
 
 def allowance_of(case: Case, name: str) -> Allowance:
@@ -65,6 +71,41 @@ def tokens_per_usd(case: Case, w: Workload, a: Allowance) -> float:
         plain = b.input_tokens - cached
         tokens += b.share_frac * (plain + a.cached_weight * cached + a.output_weight * b.output_tokens)
     return tokens / usd
+
+
+def lasts_for_quarters(a: Allowance) -> bool:
+    """Whether it is signed for several quarters of a horizon, not by each of them for itself."""
+    return a.term in LIKE
+
+
+def units_of_a_lot(a: Allowance) -> float:
+    """In which an allowance is signed over a horizon: its steps, and of dollars round parts of the lowest rate.
+
+    Where it has one rate, that is best: each lot pays for an instance.
+    """
+    if a.step is not None:
+        return a.step if not a.fewest else float(math.gcd(round(a.fewest), round(a.step)))
+    rates = sorted(set((a.rates or {}).values()))
+    if len(rates) == 1:
+        return rates[0]
+    most = rates[0] / A_PART
+    power = 10.0 ** math.floor(math.log10(most))
+    return max(n * power for n in (1, 2, 5) if n * power <= most * (1 + SAME))
+
+
+def units_in(a: Allowance, lots: int) -> float:
+    return units_of(lots, units_of_a_lot(a))
+
+
+def with_held(case: Case, units: Mapping[str, float]) -> Case:
+    """A quarter's case in which so many units are held of the allowances that last for quarters, and no others."""
+    left = []
+    for a in case.allowances or ():
+        if a.held or not lasts_for_quarters(a):
+            left.append(a)
+        elif units.get(a.name):
+            left.append(a.model_copy(update={"held": units[a.name]}))
+    return case if case.allowances is None else case.model_copy(update={"allowances": tuple(left) or None})
 
 
 def allowances_held_usd_per_month(case: Case) -> float:

@@ -437,6 +437,8 @@ class Holding(Strict):
     """both included; None: before or beyond the horizon"""
 
 
+Day = date
+"""by a name that no field has"""
 AllowanceTerm = Literal["hourly", "1mo", "1y", "3y"]
 
 
@@ -462,6 +464,8 @@ class Allowance(Strict):
     most: float | None = Field(default=None, gt=0)
     held: float = Field(default=0.0, ge=0)
     """units that are signed already, and paid in any case; then no more are signed"""
+    last_day: Day | None = None
+    """of what is held; None: it outlasts the plan"""
     term: AllowanceTerm = "1y"
     source: str
     date: str | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from planner.case.allowances import allowances_held_usd_per_month
-from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Limits, Month, Scenario, Workload
+from planner.case.case import AMENDED, OWNED, Allowance, Case, Future, Holding, Limits, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.owned import as_many_as_there_are
 from planner.case.slots import MONTHS_OF_A_QUARTER
@@ -144,6 +144,7 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
             "months": tuple(Month(label=label(g), weight=g.share_frac * len(groups)) for g in groups),
             "starts": quarter_days(future.starts, quarter)[0],
             "held": held_in(case, quarter) or None,
+            "allowances": allowances_in(case, quarter) or None,
             "held_besides_usd_per_month": held_besides_usd(case, quarter) / MONTHS_OF_A_QUARTER or None,
             "limits": without_longer_budget(case.limits),
             "future": None,
@@ -212,15 +213,38 @@ def covers(holding: Holding, first: date, last: date) -> bool:
     return begun and (holding.last_day is None or holding.last_day >= last)
 
 
+def allowances_in(case: Case, quarter: int) -> tuple[Allowance, ...]:
+    """Allowances as they are in a quarter: what lapses before its last day is held no more, and may be signed."""
+    return tuple(
+        a.model_copy(update={"held": 0.0, "last_day": None}) if a.held and not is_held_in(case, a, quarter) else a
+        for a in case.allowances or ()
+    )
+
+
+def is_held_in(case: Case, a: Allowance, quarter: int) -> bool:
+    """Whether what is held of an allowance is there until the last day of a quarter."""
+    return bool(a.held) and (a.last_day is None or a.last_day >= quarter_days(future_of(case).starts, quarter)[1])
+
+
+def allowance_usd(case: Case, a: Allowance, quarter: int) -> float:
+    """What is paid in a quarter for what is held of an allowance, for its days."""
+    first, last = quarter_days(future_of(case).starts, quarter)
+    inside = max(0, (min(last, a.last_day or last) - first).days + 1) / ((last - first).days + 1)
+    return a.held * a.usd_per_h * HOURS_PER_QUARTER * inside
+
+
 def held_usd(case: Case, quarter: int) -> float:
     """What holdings cost in a quarter in any case; those that are there for a part of it, for their days."""
-    return sum(holding_usd(case, h, quarter) for h in case.held or ())
+    allowances = sum(allowance_usd(case, a, quarter) for a in case.allowances or ())
+    return sum(holding_usd(case, h, quarter) for h in case.held or ()) + allowances
 
 
 def held_besides_usd(case: Case, quarter: int) -> float:
     """Share of `held_usd` for holdings that are there for a part of the quarter, and of no use in it."""
     usable = held_in(case, quarter)
-    return sum(holding_usd(case, h, quarter) for h in case.held or () if h not in usable)
+    lapsing = (a for a in case.allowances or () if not is_held_in(case, a, quarter))
+    besides = sum(allowance_usd(case, a, quarter) for a in lapsing)
+    return sum(holding_usd(case, h, quarter) for h in case.held or () if h not in usable) + besides
 
 
 def holding_usd(case: Case, holding: Holding, quarter: int) -> float:

@@ -17,6 +17,13 @@ from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.terms import is_bought, is_term, term_months
 from planner.checker.claims import PROVED_GAP, ROUNDING
 from planner.checker.figures import MONTH_HOURS, REL, differs, in_words, is_not
+from planner.checker.horizon_allowances import (
+    allowance_besides_usd,
+    allowance_held_usd,
+    allowance_owed_usd,
+    quarter_holds_what_is_signed,
+    signed_allowances_are_sold,
+)
 from planner.checker.limits import commitments_leave_caps
 from planner.checker.one_block import block_problems
 from planner.checker.quarter_cases import (
@@ -29,7 +36,7 @@ from planner.checker.quarter_cases import (
     quarter_span,
 )
 from planner.plan.account import account_of
-from planner.plan.horizon.horizon_plan import HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.horizon.horizon_plan import HorizonPlan, ScenarioResult, SignedAllowance, SignedCommitment
 from planner.plan.plan import PLAN_FORMAT
 
 SHORT_MONTHS = 12
@@ -103,6 +110,7 @@ def _signed_in(case: Case, c: SignedCommitment) -> int:
 
 def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[str]:
     yield from _commitments_are_true(horizon, future)
+    yield from signed_allowances_are_sold(horizon, future)
     for q in horizon.quarters:
         where = block_name(q.quarter, q.scenario)
         mine = [s for s in future.scenarios if q.scenario in (None, s.name)]
@@ -110,7 +118,10 @@ def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[s
         problems = in_words(block_problems(q.plan.as_json(), screened))
         if q.plan.commitments:
             problems.append("it signs commitments of its own")
-        problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
+        lapsing = sum(allowance_besides_usd(future, a, q.quarter) for a in horizon.case.allowances or ())
+        problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed, lapsing)
+        allowances = [a for a in horizon.allowances or () if a.scenario in (None, q.scenario)]
+        problems += quarter_holds_what_is_signed(horizon.case, q.plan.case, q.quarter, allowances)
         first, last = quarter_span(future.starts, q.quarter)
         in_force = [c for c in signed if c.first_day <= first and c.last_day >= last]
         problems += commitments_leave_caps(account_of(q.plan), in_force)
@@ -128,6 +139,7 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
     limit = future.max_liability_usd
     for s in future.scenarios:
         owed = sum(_owed_usd(horizon, future, c) for c in _signed(horizon, s.name))
+        owed += sum(allowance_owed_usd(future, a) for a in _signed_allowances(horizon, s.name))
         if limit is not None and owed > limit * (1 + REL):
             yield f"{s.name}: ${owed:,.2f} is owed for long terms after the horizon, ${limit:,.2f} is allowed"
 
@@ -172,8 +184,18 @@ def _signed(horizon: HorizonPlan, scenario: str) -> list[SignedCommitment]:
     return [c for c in horizon.commitments if c.scenario in (None, scenario)]
 
 
+def _signed_allowances(horizon: HorizonPlan, scenario: str) -> list[SignedAllowance]:
+    return [a for a in horizon.allowances or () if a.scenario in (None, scenario)]
+
+
+def _held_usd(case: Case, future: Future, quarter: int) -> float:
+    """What is paid in a quarter for what was held before."""
+    allowances = sum(allowance_held_usd(future, a, quarter) for a in case.allowances or ())
+    return sum(holding_usd(future, h, quarter) for h in case.held or ()) + allowances
+
+
 def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
-    held = sum(holding_usd(future, h, q) for h in horizon.case.held or () for q in range(future.quarters))
+    held = sum(_held_usd(horizon.case, future, q) for q in range(future.quarters))
     yield from differs("held_usd", horizon.held_usd, held)
     expected = 0.0
     come_to: dict[str, float] = {}
@@ -197,6 +219,7 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         yield from _budget_is_kept(horizon.case, future, s.name, by_quarter)
         yield from differs(f"{s.name}: penalty_usd", result.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
+        lost += sum(a.counted_usd - a.inside_usd for a in _signed_allowances(horizon, s.name))
         come_to[s.name] = sum(by_quarter) + penalties + lost
         yield from differs(f"{s.name}: counted_usd", result.counted_usd, come_to[s.name])
         yield from _regret_is_true(result, come_to[s.name])
@@ -216,7 +239,7 @@ def _budget_is_kept(case: Case, future: Future, scenario: str, by_quarter: list[
     together = months // MONTHS_OF_A_QUARTER
     for first in range(0, future.quarters, together):
         some = range(first, min(first + together, future.quarters))
-        spent = sum(by_quarter[q] + sum(holding_usd(future, h, q) for h in case.held or ()) for q in some)
+        spent = sum(by_quarter[q] + _held_usd(case, future, q) for q in some)
         most = limit * len(some) / together
         if spent > most * (1 + REL):
             which = f"quarter {first + 1}" if len(some) == 1 else f"quarters {first + 1} to {first + len(some)}"
@@ -249,7 +272,9 @@ def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario
             penalty += alike.count * money.penalty_usd_of_month(month)
     first, last = quarter_span(future.starts, quarter)
     in_force = [c for c in _signed(horizon, s.name) if c.first_day <= first and c.last_day >= last]
-    return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER for c in in_force), penalty
+    cost += sum(c.instances * c.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER for c in in_force)
+    allowances = [a for a in _signed_allowances(horizon, s.name) if a.first_day <= first and a.last_day >= last]
+    return cost + sum(a.usd_per_month * MONTHS_OF_A_QUARTER for a in allowances), penalty
 
 
 def _baseline_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario) -> float:

@@ -15,7 +15,7 @@ from planner.plan.horizon.horizon_plan import SignedCommitment
 
 OWN = {
     *("name", "workloads", "purchase", "months", "starts", "held", "held_besides_usd_per_month"),
-    *("future", "assumptions"),
+    *("future", "assumptions", "allowances"),
 }
 """what a quarter has of its own; all else is as in the horizon"""
 
@@ -91,9 +91,15 @@ def months_alike(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> lis
 
 
 def quarter_case_is_true(
-    case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario], signed: Sequence[SignedCommitment]
+    case: Case,
+    planned: Case,
+    quarter: int,
+    scenarios: Sequence[Scenario],
+    signed: Sequence[SignedCommitment],
+    lapsing_usd: float,
 ) -> Iterator[str]:
-    """Whether a quarter was planned for what the horizon says of it."""
+    """Whether a quarter was planned for what the horizon says of it; with what is paid in it for allowances that
+    lapse."""
     case = as_amended(case, quarter, scenarios[0])
     shared = {"budget_usd": None, "budget_months": None}
     case = case.model_copy(update={"limits": case.limits.model_copy(update=shared)})
@@ -109,7 +115,7 @@ def quarter_case_is_true(
     assert case.future is not None
     yield from is_not("the first day of its case", planned.starts, quarter_span(case.future.starts, quarter)[0])
     yield from _demand_is_true(case, planned, quarter, scenarios)
-    yield from _held_is_true(case, planned, quarter, signed)
+    yield from _held_is_true(case, planned, quarter, signed, lapsing_usd)
 
 
 def _with_owned_boxes(case: Case, quarter: int) -> Case:
@@ -146,12 +152,13 @@ def _demand_is_true(case: Case, planned: Case, quarter: int, scenarios: Sequence
         yield "the workloads of its case, or their demand, are not those of its scenario"
 
 
-def _held_is_true(case: Case, planned: Case, quarter: int, signed: Sequence[SignedCommitment]) -> Iterator[str]:
+def _held_is_true(
+    case: Case, planned: Case, quarter: int, signed: Sequence[SignedCommitment], besides: float
+) -> Iterator[str]:
     """What was held before and is there for the whole quarter, and all commitments that are in force."""
     assert case.future is not None
     first, last = quarter_span(case.future.starts, quarter)
     expected: Counter[tuple[str, str, float]] = Counter()
-    besides = 0.0
     for h in case.held or ():
         if (h.first_day or first) <= first and (h.last_day or last) >= last:
             expected[h.offer, h.purchase, round(h.usd_per_h, 9)] += h.instances

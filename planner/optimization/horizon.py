@@ -71,6 +71,7 @@ def plan_horizon(
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
     with undisturbed():
         signed, quarters = work.signed(problem, solution), work.plans(problem, solution, options)
+        allowances = work.signed_allowances(problem, solution)
     baselines = {s.name: baseline_by_quarter(case, s.name, quarters) for s in work.future.scenarios}
     answers.stopped = not compare or solution.outcome is Outcome.INTERRUPTED
 
@@ -93,6 +94,7 @@ def plan_horizon(
             worst_scenario=max(scenarios, key=lambda s: s.counted_usd).name,
             held_usd=work.held_usd,
             commitments=signed,
+            allowances=allowances,
             quarters=quarters,
             scenarios=scenarios,
             middle=middle,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from planner.case.allowances import LIKE
 from planner.case.case import Scenario
 from planner.case.terms import not_for_sale
 from planner.optimization.horizon_work import HorizonWork, ScenarioCost
@@ -133,12 +134,14 @@ class Answers:
         if not solution.blocks:
             return None
         signed = {
-            (c.offer, c.term): n for c, n in zip(problem.commitments, solution.signed, strict=True) if c.quarter == 0
+            (c.offer, c.term, c.begins_with is None): n
+            for c, n in zip(problem.commitments, solution.signed, strict=True)
+            if c.quarter == 0
         }
         fixed = self.problem
         for k, c in enumerate(self.problem.commitments):
             if c.quarter == 0:
-                n = signed.get((c.offer, c.term), 0)
+                n = signed.get((c.offer, c.term, c.begins_with is None), 0)
                 fixed = fixed.with_bounds(k, n, n)
         best = solution.blocks[0].best
         assert best is not None
@@ -151,7 +154,8 @@ class Answers:
 
     def curve(self, solution: HorizonSolution) -> CommitmentCurve | None:
         """Other numbers of the largest commitment that is signed now, those between none and twice as many."""
-        now = [k for k, c in enumerate(self.problem.commitments) if c.quarter == 0 and solution.signed[k]]
+        each = enumerate(self.problem.commitments)
+        now = [k for k, c in each if c.quarter == 0 and solution.signed[k] and c.term not in LIKE]
         if not now:
             return None
         k = max(now, key=lambda k: self.problem.commitments[k].usd * solution.signed[k])

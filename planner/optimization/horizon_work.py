@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
-from planner.case.case import Case, Future, Holding, Scenario
+from planner.case.allowances import LIKE, allowance_of, lasts_for_quarters, units_in, units_of_a_lot, with_held
+from planner.case.case import Allowance, Case, Future, Holding, Scenario
 from planner.case.dates import last_day_after, quarter_days
 from planner.case.prices import price_of
 from planner.case.quarters import Block as QuarterBlock
@@ -26,6 +27,7 @@ from planner.case.quarters import (
     case_when_signed,
     future_of,
     held_usd,
+    is_held_in,
     month_groups,
 )
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
@@ -33,7 +35,7 @@ from planner.case.terms import beyond_months, counted_months, inside_months, lia
 from planner.catalog.terms import is_bought, term_months
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
-from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
+from planner.plan.horizon.horizon_plan import QuarterPlan, SignedAllowance, SignedCommitment
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem, SpendLimit
@@ -43,6 +45,7 @@ from solvers.heuristics.incumbent import Incumbent, penalty_by_month, usd_by_mon
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSolution
 
+SAME = 1e-9
 FEWEST_MOST = 8
 """commitments to an offer that may be signed at least, however few instances are known to be of use"""
 
@@ -100,13 +103,21 @@ class HorizonWork:
         candidates = enumerate_candidates(case, on_step=check)
         fleet = formulate(case, candidates, slots_of(case))
         bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
+        lots = {a.name: units_of_a_lot(a) for a in case.allowances or () if lasts_for_quarters(a) and not a.held}
+        unpaid = tuple(replace(a, usd_per_h=0.0) if a.key in lots else a for a in fleet.allowances)
         name = block_name(of.quarter, of.scenario)
-        return Quarter(of, case, candidates, Block(replace(fleet, offers=bare), of.months, name, times))
+        return Quarter(
+            of, case, candidates, Block(replace(fleet, offers=bare, allowances=unpaid), of.months, name, times, lots)
+        )
 
     def problem(self, long_terms: bool = False) -> HorizonProblem:
         """`long_terms`: those that outlast the horizon may be signed too, worth their price after it."""
         offers = {g for q in self.quarters for g in q.case.offers}
         columns = [column for g in sorted(offers) for column in self._columns_of(g, long_terms)]
+        for a in self.case.allowances or ():
+            for column in self._columns_of_allowance(a):
+                first = len(columns) - 1 if column.begins_with is not None else None
+                columns.append(replace(column, begins_with=first))
         blocks = tuple(q.block for q in self.quarters)
         spending = tuple(self._spending(columns))
         return HorizonProblem(blocks, tuple(columns), self.future.max_liability_usd, spending, risk=self._risk())
@@ -118,7 +129,7 @@ class HorizonWork:
                 signed: dict[int, float] = {}
                 for k, c in enumerate(columns):
                     if c.scenario in (None, s.name):
-                        lasts = range(c.quarter, c.quarter + term_months(c.term) // MONTHS_OF_A_QUARTER)
+                        lasts = range(c.quarter, c.quarter + term_months(as_offers(c.term)) // MONTHS_OF_A_QUARTER)
                         inside = len(set(lasts) & set(period.quarters))
                         signed[k] = MONTHS_OF_A_QUARTER * inside * c.usd_per_month
                 blocks = tuple(
@@ -186,6 +197,50 @@ class HorizonWork:
             most=_most_of([self.quarters[b].block.fleet for b in blocks], g),
         )
 
+    def _columns_of_allowance(self, a: Allowance) -> Iterable[CommitmentColumn]:
+        """From every quarter on in which none of it is held: its fewest units, and lots on top of them."""
+        if not lasts_for_quarters(a):
+            return
+        term, lot = LIKE[a.term], units_of_a_lot(a)
+        fewest = round(a.fewest / lot)
+        for quarter in range(self.future.quarters):
+            months = counted_months(self.case, term, quarter)
+            if months is None or is_held_in(self.case, a, quarter):
+                continue
+            scenarios: list[Scenario | None] = [None] if quarter == 0 else list(self.future.scenarios)
+            for s in scenarios:
+                column = self._column_of_lots(a, lot, quarter, s, months)
+                if column.blocks and column.most > 0:
+                    if fewest:
+                        yield _times(column, fewest)
+                    yield replace(column, begins_with=0 if fewest else None)
+
+    def _column_of_lots(
+        self, a: Allowance, lot: float, quarter: int, s: Scenario | None, months: float
+    ) -> CommitmentColumn:
+        term, likely = LIKE[a.term], s.probability_frac if s else 1.0
+        ends = quarter + term_months(term) // MONTHS_OF_A_QUARTER
+        blocks = tuple(
+            b
+            for b, q in enumerate(self.quarters)
+            if quarter <= q.of.quarter < ends and (s is None or q.of.scenario == s.name) and a.name in q.block.lots
+        )
+        covers = [next(c for c in self.quarters[b].block.fleet.cover.each if c.key == a.name) for b in blocks]
+        most = max((self.quarters[b].block.fleet.cover.most_units(c) for b, c in zip(blocks, covers, strict=True)),
+                   default=0.0)  # fmt: skip
+        each = lot * a.usd_per_h * HOURS_PER_MONTH
+        return CommitmentColumn(
+            offer=a.name,
+            term=a.term,
+            quarter=quarter,
+            scenario=s.name if s else None,
+            blocks=blocks,
+            usd=likely * each * months,
+            usd_per_month=each,
+            owed_usd=liability_usd(self.case, term, lot * a.usd_per_h, quarter),
+            most=int(np.ceil(most / lot - SAME)) if any(c.takes for c in covers) else 0,
+        )
+
     def cost_in(self, problem: HorizonProblem, solution: HorizonSolution, scenario: str) -> ScenarioCost:
         """What a plan of this horizon costs in one of its scenarios."""
         by_quarter, penalty = np.zeros(self.future.quarters), 0.0
@@ -197,10 +252,10 @@ class HorizonWork:
         beyond = 0.0
         for c, n in zip(problem.commitments, solution.signed, strict=True):
             if n and c.scenario in (None, scenario):
-                signed = self._signed(c, n)
-                lasts = inside_months(self.case, c.term, c.quarter) // MONTHS_OF_A_QUARTER
+                months = inside_months(self.case, as_offers(c.term), c.quarter)
+                lasts = months // MONTHS_OF_A_QUARTER
                 by_quarter[c.quarter : c.quarter + lasts] += MONTHS_OF_A_QUARTER * n * c.usd_per_month
-                beyond += signed.counted_usd - signed.inside_usd
+                beyond += n * (self._counted_usd(c) - c.usd_per_month * months)
         return ScenarioCost(tuple(by_quarter.tolist()), penalty, beyond)
 
     def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
@@ -210,13 +265,46 @@ class HorizonWork:
         return q.block.usd_in(months)[scenario], q.block.usd_in(shed)[scenario]
 
     def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:
-        return tuple(self._signed(c, n) for c, n in zip(problem.commitments, solution.signed, strict=True) if n)
+        each = zip(problem.commitments, solution.signed, strict=True)
+        return tuple(self._signed(c, n) for c, n in each if n and c.term not in LIKE)
+
+    def signed_allowances(
+        self, problem: HorizonProblem, solution: HorizonSolution
+    ) -> tuple[SignedAllowance, ...] | None:
+        """What is signed of each from a quarter on, its fewest units and what comes on top together; None: nothing."""
+        found: dict[tuple[str, int, str | None], list[tuple[CommitmentColumn, int]]] = {}
+        for c, n in zip(problem.commitments, solution.signed, strict=True):
+            if n and c.term in LIKE:
+                found.setdefault((c.offer, c.quarter, c.scenario), []).append((c, n))
+        return tuple(map(self._signed_allowance, found.values())) or None
+
+    def _signed_allowance(self, each: Sequence[tuple[CommitmentColumn, int]]) -> SignedAllowance:
+        c = each[0][0]
+        a, months = allowance_of(self.case, c.offer), term_months(LIKE[c.term])
+        first = quarter_days(self.future.starts, c.quarter)[0]
+        usd = sum(n * c.usd_per_month for c, n in each)
+        return SignedAllowance(
+            name=c.offer,
+            term=a.term,
+            units=units_in(a, sum(n * c.lots for c, n in each)),
+            quarter=c.quarter,
+            scenario=c.scenario,
+            first_day=first,
+            last_day=last_day_after(first, months),
+            usd_per_month=usd,
+            inside_usd=usd * inside_months(self.case, LIKE[c.term], c.quarter),
+            beyond_usd=usd * beyond_months(self.case, LIKE[c.term], c.quarter),
+            counted_usd=sum(n * self._counted_usd(c) for c, n in each),
+        )
+
+    def _counted_usd(self, c: CommitmentColumn) -> float:
+        """What one of a commitment counts for in a scenario in which it is signed."""
+        return c.usd / next((s.probability_frac for s in self.future.scenarios if s.name == c.scenario), 1.0)
 
     def _signed(self, c: CommitmentColumn, n: int) -> SignedCommitment:
         first = quarter_days(self.future.starts, c.quarter)[0]
         scenario = next((s for s in self.future.scenarios if s.name == c.scenario), None)
         price = price_of(case_when_signed(self.case, c.offer, c.term, c.quarter, scenario), c.offer, c.term)
-        likely = scenario.probability_frac if scenario else 1.0
         return SignedCommitment(
             offer=c.offer,
             term=c.term,
@@ -229,7 +317,7 @@ class HorizonWork:
             upfront_usd=n * price.upfront_usd if price else 0.0,
             inside_usd=n * c.usd_per_month * inside_months(self.case, c.term, c.quarter),
             beyond_usd=n * c.usd_per_month * beyond_months(self.case, c.term, c.quarter),
-            counted_usd=n * c.usd / likely,
+            counted_usd=n * self._counted_usd(c),
         )
 
     def plans(self, problem: HorizonProblem, solution: HorizonSolution, options: Options) -> tuple[QuarterPlan, ...]:
@@ -239,9 +327,12 @@ class HorizonWork:
             held = tuple(
                 self._held(c, n)
                 for c, n in zip(problem.commitments, solution.signed, strict=True)
-                if n and b in c.blocks
+                if n and b in c.blocks and c.term not in LIKE
             )
             case = q.case.model_copy(update={"held": (*(q.case.held or ()), *held) or None})
+            lots = problem.committed_in(b, solution.signed)
+            there = (allowance_of(self.case, name) for name in q.block.lots)
+            case = with_held(case, {a.name: units_in(a, lots[a.name]) for a in there if a.name in lots})
             fleet = problem.fleet_with(b, solution.signed)
             plan = assemble_plan(case, q.candidates, fleet, found, options, long_terms=False)
             plans.append(QuarterPlan(quarter=q.of.quarter, scenario=q.of.scenario, plan=plan))
@@ -274,6 +365,18 @@ class ScenarioCost:
     @property
     def counted_usd(self) -> float:
         return sum(self.by_quarter_usd) + self.penalty_usd + self.beyond_usd
+
+
+def as_offers(term: str) -> str:
+    """The term of a commitment to instances that runs as long."""
+    return LIKE.get(term, term)
+
+
+def _times(c: CommitmentColumn, lots: int) -> CommitmentColumn:
+    """So many lots that are signed together or not at all."""
+    return replace(
+        c, usd=lots * c.usd, usd_per_month=lots * c.usd_per_month, owed_usd=lots * c.owed_usd, most=1, lots=lots
+    )
 
 
 def _no_worse(a: CommitmentColumn, b: CommitmentColumn) -> bool:

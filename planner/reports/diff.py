@@ -161,7 +161,7 @@ def _horizon_headline(diff: HorizonDiff) -> Iterator[str]:
         yield f"the change is within the proof gap ({usd(unsure)})"
     if diff.same_case:
         yield "both are made from the same demand file"
-    if not diff.signed:
+    if not diff.signed and not diff.allowances:
         yield "the commitments are the same"
 
 
@@ -176,6 +176,16 @@ def _horizon_tables(diff: HorizonDiff) -> Iterator[Table]:
         C("change", "change", "+,.0f", get=lambda c: c.instances_after - c.instances_before),
     )
     yield Table("signed", "what is signed", columns, diff.signed)
+    of_allowances = (
+        C("scenario", "signed", missing="now"),
+        C("first_day", "from"),
+        C("name", "savings plan or units"),
+        C("before", "before", "number", get=lambda a: a.units_before),
+        C("after", "after", "number", get=lambda a: a.units_after),
+        C("change", "change", "+,.2f", get=lambda a: a.units_after - a.units_before),
+    )
+    if diff.allowances is not None:
+        yield Table("allowances", "savings plans and provisioned units", of_allowances, diff.allowances)
     costs = (
         C("scenario", "scenario"),
         C("before_usd", "before $", "money", get=lambda s: s.cost_before_usd),

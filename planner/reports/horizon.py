@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.io.formatting import percent, usd
 from planner.judgement.signing import guessed_signature
 from planner.plan.horizon.horizon_plan import HorizonPlan, QuarterPlan, cost_as_minimized
-from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, usd_per_month
+from planner.plan.horizon.horizon_view import months_name, owed_now_usd, percentile_usd, signed_now_usd_per_month
 from planner.reports import horizon_phrases as phrases
 from planner.reports.document import (
     Card,
@@ -26,6 +26,7 @@ from planner.reports.phrases import proof
 from planner.reports.summary import horizon_summary
 from planner.reports.table import HTML, PLAIN, RICH, Cell
 from planner.reports.tables import horizon as tables
+from planner.reports.tables.horizon_allowances import allowance_use, allowances
 from planner.reports.tables.plan import fleet
 from planner.reports.tables.pools import pools
 
@@ -100,11 +101,10 @@ def _measure(horizon: HorizonPlan) -> str:
 
 
 def _cards(horizon: HorizonPlan) -> Iterator[Card]:
-    signed = horizon.signed_now
-    monthly, cash = sum(usd_per_month(c) for c in signed), sum(c.upfront_usd for c in signed)
+    monthly, cash = signed_now_usd_per_month(horizon), sum(c.upfront_usd for c in horizon.signed_now)
     detail = f"a month, {usd(cash)} in cash" if cash else "a month, no cash at signing"
     yield Card("Signed now", f"${monthly:,.0f}", detail)
-    owed = sum(owed_beyond_usd(horizon, c) for c in signed)
+    owed = owed_now_usd(horizon)
     yield Card("Owed after", f"${owed:,.0f}", "still to be paid when the horizon ends")
     if horizon.held_usd:
         yield Card("Held before", usd(horizon.held_usd), "paid in any case")
@@ -128,7 +128,9 @@ def _signing(horizon: HorizonPlan) -> Iterator[Part]:
 
     yield Lines(_stops(horizon), tone="stop", formats=RICH)
     yield TablePart(tables.sign_now(horizon))
+    yield TablePart(allowances(horizon), key="allowances")
     yield TablePart(tables.use(horizon))
+    yield TablePart(allowance_use(horizon), key="allowance-use")
     yield Figures((lambda: pictures.commit(horizon), lambda: pictures.regret(horizon)))
     yield TablePart(tables.curve(horizon), key="curve-table")
 

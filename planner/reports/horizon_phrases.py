@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
+from planner.case.allowances import LIKE, allowance_of, lasts_for_quarters
 from planner.case.quarters import block_name, budget_periods
 from planner.case.terms import counted_months
 from planner.catalog.terms import in_words, is_term
@@ -15,17 +16,18 @@ from planner.plan.horizon.horizon_view import (
     days_of,
     expected_baseline_usd,
     months_name,
-    owed_beyond_usd,
+    owed_now_usd,
     parts_of_quarters,
     percentile_usd,
     quarters_of,
+    signed_now_usd_per_month,
     spent_in,
-    usd_per_month,
 )
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from planner.reports.phrases import (
     ALARM_FRAC,
+    amount_of,
     assumed_traffic,
     baseline_name,
     no_api_is_allowed,
@@ -52,16 +54,18 @@ def is_worst_case(horizon: HorizonPlan) -> bool:
 
 def sign_now(horizon: HorizonPlan) -> str:
     """The answer in one line."""
-    signed = horizon.signed_now
-    if not signed:
+    signed, allowances = horizon.signed_now, horizon.allowances_now
+    if not signed and not allowances:
         terms = [term for term in horizon.case.purchase if is_term(term)]
+        terms += [LIKE[a.term] for a in horizon.case.allowances or () if lasts_for_quarters(a) and not a.held]
         if all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
         return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
-    what = ", ".join(f"{c.instances} x {c.offer} {in_words(c.term)}" for c in signed)
-    monthly = usd(sum(usd_per_month(c) for c in signed))
+    each = [f"{c.instances} x {c.offer} {in_words(c.term)}" for c in signed]
+    each += [f"{amount_of(allowance_of(horizon.case, a.name), a.units)} of {a.name} for {a.term}" for a in allowances]
+    what, monthly = ", ".join(each), usd(signed_now_usd_per_month(horizon))
     cash = sum(c.upfront_usd for c in signed)
-    owed = sum(owed_beyond_usd(horizon, c) for c in signed)
+    owed = owed_now_usd(horizon)
     paid = f"{usd(cash)} in cash at signing" if cash else "no cash at signing"
     rest = f"{usd(owed)} owed after the horizon" if owed > NOTHING_USD else "nothing owed after the horizon"
     worth = sum(book_beyond_usd(horizon, c) or 0.0 for c in signed)

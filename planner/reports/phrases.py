@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.case.allowances import allowance_of
 from planner.case.apis import api_context, baseline_of, holds, is_too_small
-from planner.case.case import HOURS_OF_DAYS, Workload
+from planner.case.case import HOURS_OF_DAYS, Allowance, Workload
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BURSTINESS, TIGHT_TTFT_S
 from planner.case.length_buckets import too_long_share
 from planner.case.slots import MONTHS_OF_A_QUARTER
@@ -417,8 +417,12 @@ def paid_of_caps(plan: Plan) -> dict[str, tuple[float, float]]:
 
 def allowance_amount(plan: Plan, a: AllowancePlan) -> str:
     """What is signed of a savings plan or of provisioned units."""
-    of_api = allowance_of(plan.case, a.name).api is not None
-    return counted(int(a.units), "unit") if of_api else f"{usd_small(a.units)}/h"
+    return amount_of(allowance_of(plan.case, a.name), a.units)
+
+
+def amount_of(a: Allowance, units: float) -> str:
+    """Of provisioned units, or dollars an hour."""
+    return counted(int(units), "unit") if a.api is not None else f"{usd_small(units)}/h"
 
 
 def allowance(plan: Plan, a: AllowancePlan) -> str:

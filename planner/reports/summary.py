@@ -12,10 +12,10 @@ from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import (
     book_beyond_usd,
     expected_baseline_usd,
-    owed_beyond_usd,
+    owed_now_usd,
     percentile_usd,
     quarters_of,
-    usd_per_month,
+    signed_now_usd_per_month,
 )
 from planner.plan.plan import Plan
 from planner.plan.signing import allowances_to_be_signed
@@ -26,12 +26,14 @@ from planner.reports.table import Cells, Table
 from planner.reports.table import Column as C
 from planner.reports.tables import horizon as of_a_horizon
 from planner.reports.tables.answers import to_sign, what_moves_it, whole_terms_usd, with_other_demand
+from planner.reports.tables.horizon_allowances import allowances
 
 RISKS, ROWS = 3, 8
 """how many risks are named, and rows of what is signed shown"""
 SIGNED = ("offer", "term", "instances", "first_day", "last_day", "usd_per_month", "upfront_usd", "owed_beyond_usd",
           "book_beyond_usd")  # fmt: skip
 """columns of what is signed that fit on a page"""
+ALLOWANCES_SIGNED = ("name", "amount", "term", "first_day", "last_day", "usd_per_month", "owed_beyond_usd")
 SIGNERS = ("prepared by", "engineering", "finance")
 LINE = "_" * 24
 OVER = (("month_usd", "$ a month", 1), ("quarter_usd", "$ a quarter", 3), ("year_usd", "$ a year", 12))
@@ -139,17 +141,27 @@ def _horizon_parts(horizon: HorizonPlan) -> Iterator[Part]:
     titles = ("$ a month", "$ a quarter", f"$ in {months} months")
     yield TablePart(_costs(each, "months and quarters: means over the horizon", titles))
     signed = horizon.signed_now
-    owed = sum(owed_beyond_usd(horizon, c) for c in signed)
-    monthly, cash = sum(map(usd_per_month, signed)), sum(c.upfront_usd for c in signed)
+    owed = owed_now_usd(horizon)
+    monthly, cash = signed_now_usd_per_month(horizon), sum(c.upfront_usd for c in signed)
     worth = sum(book_beyond_usd(horizon, c) or 0.0 for c in signed)
     said = f"committed now: {usd(monthly)} a month, {usd(cash)} in cash, {usd(owed)} owed after the horizon"
     said += f", when servers that are bought are still worth {usd(worth)}" if worth else ""
     whole = of_a_horizon.sign_now(horizon)
     short = replace(whole, columns=tuple(c for c in whole.columns if c.key in SIGNED), notes=())
     table = TablePart(short, most=ROWS, most_of_text=ROWS)
-    yield Group((table, Lines((said if signed else "nothing is committed now",), tone="small")), "What is signed now")
+    nothing = not signed and not horizon.allowances_now
+    line = Lines(("nothing is committed now" if nothing else said,), tone="small")
+    yield Group((table, *_allowances_now(horizon), line), "What is signed now")
     yield Lines(tuple(_horizon_risks(horizon)), "Risks and assumptions")
     yield TablePart(_signatures())
+
+
+def _allowances_now(horizon: HorizonPlan) -> Iterator[Part]:
+    whole = allowances(horizon)
+    if horizon.allowances_now:
+        now = tuple(x for x in whole.records if x.signed is not None and x.signed.scenario is None)
+        columns = tuple(c for c in whole.columns if c.key in ALLOWANCES_SIGNED)
+        yield TablePart(replace(whole, columns=columns, records=now), most=ROWS, most_of_text=ROWS)
 
 
 def _horizon_risks(horizon: HorizonPlan) -> Iterator[str]:

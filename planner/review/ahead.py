@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
+from planner.case.allowances import allowance_of
 from planner.case.case import Assumption, Case, Future, Workload
 from planner.case.dates import last_day_after
 from planner.case.demand.future.scenarios import NAMES, Factors, fan_of, last_day_beyond, named_scenarios
@@ -19,11 +21,11 @@ from planner.explanations.relaxations import Infeasible
 from planner.io.errors import InputError, OutOfTime
 from planner.optimization.replan import OnProgress
 from planner.pipeline import plan_horizon
-from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan, SignedAllowance
 from planner.plan.horizon.horizon_view import owed_beyond_usd, usd_per_month
 from planner.review.cleaning import Cleaned
 from planner.review.holdings import HAVE
-from planner.review.records import Ahead, ScenarioAhead, SignedAhead
+from planner.review.records import Ahead, AllowanceAhead, ScenarioAhead, SignedAhead
 from planner.review.review_file import ReviewInputs
 from solvers.search.fleet_solution import Options
 
@@ -69,9 +71,22 @@ def plan_ahead(
         expected_cost_usd=plan.expected_cost_usd,
         gap_frac=plan.gap_frac,
         sign_now=tuple(signed),
+        allowances=tuple(map(partial(_allowance, plan.case), plan.allowances_now)) or None,
         scenarios=tuple(scenarios),
     )
     return ahead, plan
+
+
+def _allowance(case: Case, signed: SignedAllowance) -> AllowanceAhead:
+    return AllowanceAhead(
+        name=signed.name,
+        term=signed.term,
+        units=signed.units,
+        of_api=allowance_of(case, signed.name).api is not None,
+        last_day=signed.last_day,
+        usd_per_month=signed.usd_per_month,
+        owed_after_usd=signed.beyond_usd,
+    )
 
 
 def horizon_case(inputs: ReviewInputs, case: Case, clean: Cleaned) -> Case:

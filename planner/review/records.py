@@ -184,6 +184,19 @@ class SignedAhead(Strict):
     """still to be paid when the horizon ends"""
 
 
+class AllowanceAhead(Strict):
+    """A savings plan, or provisioned units, to sign now for several quarters whatever comes."""
+
+    name: str
+    term: str
+    units: float
+    """dollars an hour of a savings plan"""
+    of_api: bool
+    last_day: date
+    usd_per_month: float
+    owed_after_usd: float
+
+
 class ScenarioAhead(Strict):
     name: str
     probability_frac: float
@@ -200,6 +213,8 @@ class Ahead(Strict):
     expected_cost_usd: float | None = None
     gap_frac: float | None = None
     sign_now: tuple[SignedAhead, ...] = ()
+    allowances: tuple[AllowanceAhead, ...] | None = None
+    """absent where none is signed"""
     scenarios: tuple[ScenarioAhead, ...] = ()
     note: str = ""
     """why there is no plan"""
@@ -308,7 +323,10 @@ class Review(Result, Strict):
     fleetplan_version: str
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude={"ahead"} if self.ahead is None else None)
+        data = self.model_dump(mode="json", exclude={"ahead"} if self.ahead is None else None)
+        if self.ahead is not None and self.ahead.allowances is None:
+            del data["ahead"]["allowances"]
+        return data
 
     def to_json(self) -> str:
         """One value a line, so that a diff of two reviews can be read."""

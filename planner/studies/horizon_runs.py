@@ -18,7 +18,15 @@ from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import HorizonAttempt, attempt_horizon
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
-from planner.plan.horizon.horizon_view import owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
+from planner.plan.horizon.horizon_view import (
+    owed_beyond_usd,
+    owed_in_usd,
+    owed_now_usd,
+    percentile_usd,
+    quarters_of,
+    signed_now_usd_per_month,
+    usd_per_month,
+)
 from solvers.search.fleet_solution import OPTIMAL_FRAC, Options, Outcome
 
 SAME = 1e-9
@@ -159,16 +167,14 @@ def _costs(plan: HorizonPlan) -> Point:
 
 def _signed(plan: HorizonPlan) -> Point:
     now = plan.signed_now
-    owed = {s.name: 0.0 for s in plan.scenarios}
-    for c in plan.commitments:
-        for name in owed if c.scenario is None else [c.scenario]:
-            owed[name] += owed_beyond_usd(plan, c)
+    each = [f"{c.instances} x {c.offer} {c.term}" for c in now]
+    each += [f"{a.units:,.10g} of {a.name} {a.term}" for a in plan.allowances_now]
     return {
-        "sign_now": "; ".join(f"{c.instances} x {c.offer} {c.term}" for c in now) or "nothing",
-        "signed_usd_per_month": sum(usd_per_month(c) for c in now),
+        "sign_now": "; ".join(each) or "nothing",
+        "signed_usd_per_month": signed_now_usd_per_month(plan),
         "upfront_usd": sum(c.upfront_usd for c in now),
-        "owed_after_usd": sum(owed_beyond_usd(plan, c) for c in now),
-        "most_owed_after_usd": max(owed.values()),
+        "owed_after_usd": owed_now_usd(plan),
+        "most_owed_after_usd": max(owed_in_usd(plan, s.name) for s in plan.scenarios),
         "commitments": [
             {"offer": c.offer, "term": c.term, "instances": c.instances, "first_day": f"{c.first_day}",
              "last_day": f"{c.last_day}", "usd_per_month": usd_per_month(c), "owed_after_usd": owed_beyond_usd(plan, c)}

@@ -8,9 +8,10 @@ committed to in it. It takes a search to know it for one n, so the program has t
     priced blocks        theta[b] >= least - sum_g mu[g] n[b,g]                               for all prices mu tried
     planned blocks       theta[b] >= least - sum_g by_hour[g] max(0, n[b,g] - at[g])          for all n tried, `at`
 
-with n[b,g] = sum_{k of g, lasts in b} x[k], x whole, and the limits on commitments. The first family is weak duality: a
-block was planned with commitments for sale at mu. The second says that what is committed to replaces no more than
-instances that are bought by the hour, and that fewer of them save nothing. Where that is not so it holds for the n
+with n[b,g] = sum_{k of g, lasts in b} lots[k] x[k], x whole, and the limits on commitments. The first family is weak
+duality: a block was planned with commitments for sale at mu. The second says that what is committed to replaces no more
+than instances that are bought by the hour, a lot of an allowance no more than the most it can cover, and that fewer of
+them save nothing. Where that is not so it holds for the n
 that was tried and no other: other instances of a GPU whose number is limited may be in the way, an offer may not be
 for sale by the hour, and a budget or a cap on a vendor counts what was paid for commitments.
 
@@ -28,7 +29,7 @@ Its solution signs what could cost the least as far as anything is known. So it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -96,17 +97,20 @@ def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weight
     """What the plan of a block depends on, with scenarios that count so much in it."""
     fleet = problem.blocks[b].at(weights or {}).fleet
     paid = [k for k, c in enumerate(problem.commitments) if b in c.blocks]
-    here = [k for k in paid if problem.commitments[k].offer in fleet.offers]
+    here = [k for k in paid if problem.blocks[b].sells(problem.commitments[k].offer)]
     if fleet.budget_usd_per_month is not None or fleet.vendors.most_usd:
         alike: dict[tuple[str, float], list[int]] = {}
         for k in paid:
             alike.setdefault((problem.commitments[k].offer, problem.commitments[k].usd_per_month), []).append(k)
-        return tuple(Count(tuple(of), sum(x[k] for k in of), inf, True) for of in alike.values())
+        return tuple(Count(tuple(of), _lots(problem, of, x), inf, True) for of in alike.values())
     counts = []
     for g in problem.offers_of[b]:
-        offer = fleet.offers[g]
         of = tuple(k for k in here if problem.commitments[k].offer == g)
-        signed = sum(x[k] for k in of)
+        signed = _lots(problem, of, x)
+        if g in problem.blocks[b].lots:
+            counts.append(Count(of, signed, problem.blocks[b].lot_saves_usd(g), False))
+            continue
+        offer = fleet.offers[g]
         alone = fleet.vendors == NO_VENDORS and offer.gpu not in fleet.max_gpus
         too_many = offer.max_instances is not None and offer.on_hand + signed > offer.max_instances
         by_hour = offer.on_demand_usd_per_h if alone else None
@@ -114,6 +118,10 @@ def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weight
         draws = fleet.power is not None  # also where nothing runs on it, so that fewer may make room
         counts.append(Count(of, signed, saves, not alone or too_many or draws))
     return tuple(counts)
+
+
+def _lots(problem: HorizonProblem, of: Iterable[int], x: Sequence[int]) -> int:
+    return sum(problem.commitments[k].lots * x[k] for k in of)
 
 
 def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Sequence[int] | None = None) -> Model:
@@ -138,7 +146,7 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
         offers = problem.offers_of[b]
         for i, priced in enumerate(of_block.priced):
             worth = [
-                (k, priced.usd_per_month[c.offer])
+                (k, c.lots * priced.usd_per_month[c.offer])
                 for k, c in enumerate(problem.commitments)
                 if b in c.blocks and c.offer in offers and priced.usd_per_month[c.offer] > 0
             ]
@@ -251,13 +259,16 @@ class _Counts:
 
     def most(self, count: Count) -> int:
         """that can be signed"""
-        return sum(self.problem.bounds[k][1] for k in count.of)
+        return _lots(self.problem, count.of, [most for _, most in self.problem.bounds])
+
+    def _each(self, count: Count, sign: float = 1.0) -> list[tuple[int, float]]:
+        return [(k, sign * self.problem.commitments[k].lots) for k in count.of]
 
     def more(self, count: Count) -> int:
         """1 only where more are signed: sum x >= (signed + 1) more."""
         column, new = self._column("more", count, 1.0, True)
         if new:
-            some = [(k, 1.0) for k in count.of]
+            some = self._each(count)
             self.rows.append(Row(("more", *count.of, count.signed), [*some, (column, -count.signed - 1.0)], ">=", 0.0))
         return column
 
@@ -265,7 +276,7 @@ class _Counts:
         """1 only where fewer are signed: sum x <= most - (most - signed + 1) fewer."""
         column, new = self._column("fewer", count, 1.0, True)
         if new:
-            some = [(k, 1.0) for k in count.of]
+            some = self._each(count)
             most = float(self.most(count))
             spread = most - count.signed + 1.0
             self.rows.append(Row(("fewer", *count.of, count.signed), [*some, (column, spread)], "<=", most))
@@ -277,7 +288,7 @@ class _Counts:
         spread = float(self.most(count) - count.signed)
         column, new = self._column("beyond", count, spread, False)
         if new:
-            less = [(k, -1.0) for k in count.of]
+            less = self._each(count, -1.0)
             key = (*count.of, count.signed)
             self.rows.append(Row(("beyond", *key), [(column, 1.0), (more, -spread)], "<=", 0.0))
             up_to = [(column, 1.0), *less, *([(more, float(count.signed))] if count.signed else [])]

@@ -10,12 +10,17 @@ master of a horizon picks one plan for each block and signs commitments, each of
     plans use what is committed to       sum_{k of g, lasts in b} x[k] - sum_p n[p,g] y[b,p] >= 0      for all b, g
     GPUs of a type within their quota    sum_{k, g of type} box[g] x[k] <= what holdings leave         for all b, types
     vendors within their cap             sum_{k of vendor} usd_a_month[k] x[k] <= what holdings leave  for b, vendors
+    allowances within their limit        sum_{k of a, lasts in b} lots[k] x[k] <= most[a]              for all b, a
+    they begin with their fewest units   x[k] <= most[k] x[first of k]                                 for such k
     no more is owed than may be          sum_{k signed in s} owed[k] x[k] <= limit                     for scenarios s
 
 with x whole and y 0 or 1. A block's plans are those of its fleet problem with any number n[g] of instances committed
 to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: they are priced. At
 duals mu of the second family a block asks for the plan with the least months x usd + sum_g mu[b,g] n[g], which is its
 fleet problem with a commitment to g at mu[b,g] / months[b] a month. What that proves of all plans is said by bound.py.
+
+An allowance that lasts for several blocks, a savings plan or provisioned units with a term, is a g like any offer: it
+is signed in whole **lots** of dollars or units, n[a] = sum_k lots[k] x[k], which a block has for sale at mu, or holds.
 
 A budget i of some quarters of a scenario couples blocks as well. Nothing may be shed then, so that the cheapest plan
 of a block is the one that spends least, and none is priced for its sake:
@@ -33,12 +38,13 @@ months[b], usd[k] and the months of the first block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from problems.allowance import Allowance, units_of
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.risk import EXPECTED, Risk, Weights
@@ -48,7 +54,7 @@ from problems.vendors.spend import ROUNDING
 COMMITTED = "committed"
 """the term of commitments in a block"""
 Prices = dict[tuple[int, str], float]
-"""(block, offer) -> what an instance that is committed to is worth there, mu [USD]"""
+"""(block, offer or allowance) -> what an instance or a lot that is committed to is worth there, mu [USD]"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +62,23 @@ class Block:
     """A quarter in one scenario, or in all: all that a fleet problem has but commitments."""
 
     fleet: FleetProblem
-    """its offers have no terms; what was held before is on hand"""
+    """its offers have no terms; what was held before is on hand; allowances over several blocks cost nothing here"""
     months: float
     """times its probability"""
     name: str
     times: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """scenario -> months of the calendar that each month of the fleet stands for in it"""
+    lots: dict[str, float] = field(default_factory=dict)
+    """allowance that is signed for several blocks -> units in one of its lots"""
+
+    def sells(self, g: str) -> bool:
+        """Whether an offer, or an allowance for several blocks, is any use here."""
+        return g in self.fleet.offers or g in self.lots
+
+    def lot_saves_usd(self, g: str) -> float:
+        """The most that a lot of an allowance takes off the bill of a month."""
+        a = next(a for a in self.fleet.cover.each if a.key == g)
+        return self.lots[g] * self.fleet.cover.most_saved_usd_per_h(a) * float(self.fleet.weight.sum())
 
     @property
     def differs(self) -> bool:
@@ -108,16 +125,34 @@ class Block:
             else o
             for g, o in self.fleet.offers.items()
         }
-        return without_spending_limits(replace(self.fleet, offers=offers))
+
+        def priced(a: Allowance) -> Allowance | None:
+            if a.key not in usd_per_month:
+                return None
+            lot = self.lots[a.key]
+            return replace(a, usd_per_h=usd_per_month[a.key] / HOURS_PER_MONTH / lot, step=lot)
+
+        return without_spending_limits(replace(self.fleet, offers=offers, allowances=self._allowances(priced)))
+
+    def _allowances(self, of: Callable[[Allowance], Allowance | None]) -> tuple[Allowance, ...]:
+        """Those for several blocks as they are here, or left out; others stay."""
+        each = (of(a) if a.key in self.lots else a for a in self.fleet.allowances)
+        return tuple(a for a in each if a is not None)
 
     def with_committed(
         self, instances: dict[str, int], usd_per_month: float, by_vendor: dict[Vendor, float] | None = None
     ) -> FleetProblem:
-        """The fleet with so many instances on hand besides, which cost so much of the budget and of vendors' caps."""
+        """The fleet with so many instances on hand, and lots of allowances held, besides; they cost so much of the
+        budget and of vendors' caps."""
         offers = {g: replace(o, on_hand=o.on_hand + instances.get(g, 0)) for g, o in self.fleet.offers.items()}
         budget = self.fleet.budget_usd_per_month
         left = None if budget is None else _left_of(budget, usd_per_month)
-        fleet = replace(self.fleet, offers=offers, budget_usd_per_month=left)
+
+        def held(a: Allowance) -> Allowance | None:
+            lots = instances.get(a.key, 0)
+            return replace(a, held=units_of(lots, self.lots[a.key])) if lots else None
+
+        fleet = replace(self.fleet, offers=offers, budget_usd_per_month=left, allowances=self._allowances(held))
         if not by_vendor:
             return fleet
         caps = {x: _left_of(most, by_vendor.get(x, 0.0)) for x, most in fleet.vendors.most_usd.items()}
@@ -126,9 +161,13 @@ class Block:
 
 @dataclass(frozen=True)
 class CommitmentColumn:
-    """One commitment that may be signed: an offer and a term, from one quarter on, in one scenario or in all."""
+    """One commitment that may be signed: an offer and a term, from one quarter on, in one scenario or in all.
+
+    Of an allowance it is its fewest units, or what comes on top of them.
+    """
 
     offer: str
+    """or an allowance"""
     term: str
     quarter: int
     scenario: str | None
@@ -141,6 +180,10 @@ class CommitmentColumn:
     owed_usd: float = 0.0
     """after the horizon, for one instance, as far as that is limited"""
     most: int = 0
+    lots: int = 1
+    """that one of it counts as: more where it is the fewest units of an allowance"""
+    begins_with: int | None = None
+    """the commitment to the fewest units, without which there is none of this"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +193,7 @@ class BlockPlan:
     usd_per_month: float
     """cost and penalty besides commitments"""
     committed: dict[str, int]
-    """instances that it needs to be committed to"""
+    """instances, and lots of allowances, that it needs to be committed to"""
     usd_in: dict[str, float] = field(default_factory=dict)
     """what it comes to in each scenario, over the block"""
 
@@ -194,9 +237,9 @@ class HorizonProblem:
 
     @cached_property
     def offers_of(self) -> list[list[str]]:
-        """offers that may be committed to in each block"""
+        """offers and allowances that may be committed to in each block"""
         return [
-            sorted({c.offer for c in self.commitments if b in c.blocks and c.offer in block.fleet.offers})
+            sorted({c.offer for c in self.commitments if b in c.blocks and block.sells(c.offer)})
             for b, block in enumerate(self.blocks)
         ]
 
@@ -210,14 +253,15 @@ class HorizonProblem:
             for price in (o.on_demand_usd_per_h, o.spot_usd_per_h)
             if price is not None
         ]
+        each += [block.lot_saves_usd(g) * block.months for block in self.blocks for g in block.lots]
         return 10.0 * max([*each, *(c.usd for c in self.commitments)], default=0.0) or 1.0
 
     def committed_in(self, b: int, x: Sequence[int]) -> dict[str, int]:
-        """Instances of each offer that are committed to in a block."""
+        """Instances of each offer, and lots of each allowance, that are committed to in a block."""
         total: dict[str, int] = {}
         for c, n in zip(self.commitments, x, strict=True):
-            if b in c.blocks and n and c.offer in self.blocks[b].fleet.offers:
-                total[c.offer] = total.get(c.offer, 0) + n
+            if b in c.blocks and n and self.blocks[b].sells(c.offer):
+                total[c.offer] = total.get(c.offer, 0) + c.lots * n
         return total
 
     def paid_in(self, b: int, x: Sequence[int]) -> float:
@@ -305,6 +349,6 @@ def even_prices(problem: HorizonProblem) -> Prices:
     for c in problem.commitments:
         months = sum(problem.blocks[b].months for b in c.blocks)
         for b in c.blocks:
-            share = c.usd * problem.blocks[b].months / months
+            share = c.usd / c.lots * problem.blocks[b].months / months
             prices[b, c.offer] = min(prices.get((b, c.offer), np.inf), share)
     return prices

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import floor, inf
 
 from problems.horizon.horizon_problem import BlockPlan, HorizonProblem
 from problems.model import Column, Model, Row, build_model
 from problems.vendors.spend import ROUNDING
+
+WHOLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _rows(
     rows = [Row(("one-plan", b), [(c, 1.0) for c in known], "==", 1.0) for b, known in enumerate(at)]
     for b, offers in enumerate(problem.offers_of):
         for g in offers:
-            signed = [(k, 1.0) for k, c in enumerate(problem.commitments) if c.offer == g and b in c.blocks]
+            signed = [(k, float(c.lots)) for k, c in enumerate(problem.commitments) if c.offer == g and b in c.blocks]
             used = [
                 (column, -float(plan.committed[g]))
                 for column, plan in zip(at[b], plans[b], strict=True)
@@ -151,11 +153,30 @@ def limits_on_commitments(problem: HorizonProblem, gpus: bool = True) -> Iterato
             if terms:
                 yield Row(("gpus-committed", b, gpu), terms, "<=", float(max(0, left)))
         for g in problem.offers_of[b]:
-            offer = block.fleet.offers[g]
-            if offer.max_instances is not None:
+            offer = block.fleet.offers.get(g)
+            if offer is not None and offer.max_instances is not None:
                 signed = [(k, 1.0) for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer == g]
                 left = max(0, offer.max_instances - offer.on_hand)
                 yield Row(("instances-committed", b, g), signed, "<=", float(left))
+    yield from allowances_keep_to_their_limits(problem)
     for scenario in problem.scenarios if problem.max_owed_usd is not None else ():
         if owed := problem.owed_in(scenario):
             yield Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0)
+
+
+def allowances_keep_to_their_limits(problem: HorizonProblem) -> Iterator[Row]:
+    """No more of an allowance is in force in a block than may be signed, and each signing begins with its fewest units.
+
+    sum_{k of a, lasts in b} lots[k] x[k] <= most[a]        for all b, a with a limit            [lot]
+    x[k] - most[k] x[first of k] <= 0                       for all k beyond the fewest units    [lot]
+    """
+    for b, block in enumerate(problem.blocks):
+        for a in (a for a in block.fleet.allowances if a.key in block.lots and a.most < inf):
+            signed = [
+                (k, float(c.lots)) for k, c in enumerate(problem.commitments) if c.offer == a.key and b in c.blocks
+            ]
+            if signed:
+                yield Row(("allowance-committed", b, a.key), signed, "<=", floor(a.most / block.lots[a.key] + WHOLE))
+    for k, c in enumerate(problem.commitments):
+        if c.begins_with is not None:
+            yield Row(("begins-with", k), [(k, 1.0), (c.begins_with, -float(max(1, c.most)))], "<=", 0.0)

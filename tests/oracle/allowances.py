@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,24 +82,32 @@ class Way:
 def least_usd(case: Case) -> float:
     """What the cheapest plan costs a month; infinite where there is none."""
     best = math.inf
-    each = [[(d, api) for d in (*pool.deployments, None) for api in (*pool.apis, None)] for pool in case.pools]
-    for chosen in itertools.product(*each):
-        slots = range(len(case.slot_hours))
-        menus = [[_ways(pool, d, api, t) for pool, (d, api) in zip(case.pools, chosen, strict=True)] for t in slots]
-        if not all(all(menu) for menu in menus):
-            continue
-        hours = [[_Hour(case, several) for several in itertools.product(*menu)] for menu in menus]
+    for hours in every_choice(case):
         most = max(hour.running.get("g0", 0) for several in hours for hour in several)
         reserved = case.offers["g0"].reserved_usd_per_h.get("1y")
         for held in range(most + 1 if reserved is not None else 1):
             for amount in _amounts(case, hours):
                 usd = HOURS * (held * (reserved or 0.0) + amount * case.allowances[0].usd_per_h)
-                usd += sum(
-                    hours_of * min(hour.usd(held, amount) for hour in several)
-                    for hours_of, several in zip(case.slot_hours, hours, strict=True)
-                )
-                best = min(best, usd)
+                best = min(best, usd + usd_of_hours(case, hours, held, amount))
     return best
+
+
+def every_choice(case: Case) -> Iterator[list[list[Hour]]]:
+    """Every choice of who serves each workload, and how each slot can be served then."""
+    each = [[(d, api) for d in (*pool.deployments, None) for api in (*pool.apis, None)] for pool in case.pools]
+    for chosen in itertools.product(*each):
+        slots = range(len(case.slot_hours))
+        menus = [[_ways(pool, d, api, t) for pool, (d, api) in zip(case.pools, chosen, strict=True)] for t in slots]
+        if all(all(menu) for menu in menus):
+            yield [[Hour(case, several) for several in itertools.product(*menu)] for menu in menus]
+
+
+def usd_of_hours(case: Case, hours: list[list[Hour]], held: int, amount: float) -> float:
+    """A month at least, with so many instances of g0 and so much of the allowance paid already."""
+    return sum(
+        hours_of * min(hour.usd(held, amount) for hour in several)
+        for hours_of, several in zip(case.slot_hours, hours, strict=True)
+    )
 
 
 def _ways(pool: Pool, d: object, api: object, t: int) -> list[Way]:
@@ -116,7 +125,7 @@ def _ways(pool: Pool, d: object, api: object, t: int) -> list[Way]:
     return found
 
 
-def _amounts(case: Case, hours: list[list[_Hour]]) -> list[float]:
+def _amounts(case: Case, hours: list[list[Hour]]) -> list[float]:
     """Amounts of the allowance one of which is best: where an hour's coverage ends with a whole instance, or steps."""
     (plan,) = case.allowances
     if plan.held:
@@ -131,7 +140,7 @@ def _amounts(case: Case, hours: list[list[_Hour]]) -> list[float]:
     return sorted({min(end, plan.most) for end in ends})
 
 
-class _Hour:
+class Hour:
     """An hour in which all workloads are served in some way."""
 
     def __init__(self, case: Case, several: tuple[Way, ...]) -> None:

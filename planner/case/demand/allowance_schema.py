@@ -5,6 +5,7 @@ Docstrings of fields are what editors show (JSON schema) and what the error mess
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -28,9 +29,13 @@ class SavingsPlanSpec(Strict):
     rates: dict[str, UsdPerHour] = Field(default={}, examples=[{"aws/p5.48xlarge": "$30/h"}])
     """Or its rate for each instance; those without one have the discount."""
     term: Literal["1y", "3y"] = "1y"
-    """For how long it is signed; one of three years can only be held."""
+    """For how long it is signed; in a plan of one quarter, one of three years can only be held."""
+    step: UsdPerHour | None = Field(default=None, examples=["$1/h"])
+    """In what steps it is signed; by default any amount, and over several quarters steps of about an instance."""
     held: UsdPerHour = Field(default=0.0, examples=["$50/h"])
     """What is signed already, and paid in any case; then no more of it is signed."""
+    until: date | None = Field(default=None, examples=["2027-06-30"])
+    """The last day of what is held; by default it outlasts the plan."""
     max: UsdPerHour | None = Field(default=None, examples=["$100/h"])
     """The most that may be signed."""
 
@@ -46,10 +51,11 @@ class SavingsPlanSpec(Strict):
             raise FieldProblem(("discount",), "leaves nothing to pay", "Write what its rates are below on demand")
         if zero := next((name for name, rate in self.rates.items() if not rate), None):
             raise FieldProblem(("rates", zero), "must be above $0/h", "Write the plan's rate, such as $30/h")
-        if self.term == "3y" and not self.held:
-            message = "outlasts the plan by years: three years can only be held"
-            raise FieldProblem(("term",), message, "Write term: 1y, or held: $50/h for one that is signed already")
-        if self.held and self.max is not None:
+        if self.step == 0:
+            raise FieldProblem(("step",), "is nothing", "Leave it out, or write $1/h")
+        if self.until is not None and not self.held:
+            raise FieldProblem(("until",), "is the last day of what is held, and nothing is", "Add held: $50/h")
+        if self.held and self.until is None and self.max is not None:
             raise FieldProblem(("max",), "is given besides held, of which no more is signed", "Leave one of them out")
         if self.max == 0:
             raise FieldProblem(("max",), "allows nothing", "Leave this savings plan out")
@@ -79,6 +85,8 @@ class ProvisionedSpec(Strict):
     """For how long units are signed; they are held in every hour of the plan in any case."""
     held: WholeNumber = Field(default=0, examples=[50])
     """Units that are signed already, and paid in any case; then no more of them are signed."""
+    until: date | None = Field(default=None, examples=["2027-06-30"])
+    """The last day of what is held; by default it outlasts the plan."""
     max: PositiveWhole | None = Field(default=None, examples=[500])
     """The most units that may be signed."""
 
@@ -86,7 +94,9 @@ class ProvisionedSpec(Strict):
     def _makes_sense(self) -> ProvisionedSpec:
         if not self.price:
             raise FieldProblem(("price",), "must be above $0/h", "Write the price of a unit, such as $1/h")
-        if self.held and self.max is not None:
+        if self.until is not None and not self.held:
+            raise FieldProblem(("until",), "is the last day of what is held, and nothing is", "Add held: 50")
+        if self.held and self.until is None and self.max is not None:
             raise FieldProblem(("max",), "is given besides held, of which no more are signed", "Leave one of them out")
         if self.minimum is not None and self.max is not None and self.max < self.minimum:
             raise FieldProblem(("max",), f"is below the minimum, {self.minimum}", "Allow at least the minimum")

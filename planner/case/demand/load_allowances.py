@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from functools import cache
 from pathlib import Path
 
 from pydantic import Field
 
 from planner.case.case import Allowance
+from planner.case.dates import quarter_days
 from planner.case.demand.allowance_schema import ProvisionedSpec, SavingsPlanSpec
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
@@ -17,7 +19,7 @@ from planner.io.errors import Path as Keys
 from planner.io.errors import did_you_mean, shown
 
 SAME = 1e-9
-NOT_YET = "Plan one quarter: leave out horizon and scenarios, or the savings plans and provisioned units"
+QUARTERS_OF_3Y = 12
 
 PUBLISHED = ("tokens_per_minute", "output_weight", "cached_weight", "minimum", "step")
 """figures of a unit that a provider publishes"""
@@ -44,7 +46,7 @@ def allowances_of(
     """What may be signed or is held, what covers fewest offers first; None: nothing."""
     if not spec.savings_plans and not spec.provisioned:
         return None
-    _complain_together(spec, purchase, notes)
+    _complain_together(spec, purchase, offers, notes)
     plans = [
         plan
         for k, own in enumerate(spec.savings_plans)
@@ -60,14 +62,9 @@ def allowances_of(
     return (*plans, *units) or None
 
 
-def _complain_together(spec: DemandFile, purchase: tuple[str, ...], notes: Notes) -> None:
+def _complain_together(spec: DemandFile, purchase: tuple[str, ...], offers: dict[str, Offer], notes: Notes) -> None:
     """What they cannot be used with."""
     first: Keys = ("savings_plans",) if spec.savings_plans else ("provisioned",)
-    for key in ("horizon", "scenarios"):
-        if getattr(spec, key):
-            notes.complain(
-                (key,), "plans of several quarters do not know savings plans or provisioned units yet", NOT_YET
-            )
     if spec.policy.vendors.max_usd_per_month:
         message = "caps on vendors do not count savings plans and provisioned units yet"
         notes.complain(("policy", "vendors", "max_usd_per_month"), message, "Leave one of the two out")
@@ -82,7 +79,48 @@ def _complain_together(spec: DemandFile, purchase: tuple[str, ...], notes: Notes
     for path, name in (*plans, *units):
         if name in names:
             notes.complain(path, f"another one is called {shown(name, 60)} too", "Give each its own name")
+        if name in offers:
+            notes.complain((*path, "name"), f"an instance is called {shown(name, 60)} too", "Give it another name")
         names.add(name)
+    for k, own in enumerate(spec.savings_plans):
+        if own.term == "3y" and not own.held and not _looks_ahead(spec):
+            message = "outlasts the plan by years: three years can only be held"
+            remedy = "Write term: 1y, or held: $50/h for one that is signed already"
+            notes.complain(("savings_plans", k, "term"), message, remedy)
+        elif own.term == "3y" and not own.held and (spec.horizon or 1) < QUARTERS_OF_3Y and not _values_the_rest(spec):
+            value = f"not signed in {spec.horizon or 1} quarters"
+            notes.assume(f"savings_plans.{own.name}", value, "three years outlast them: unused_after_horizon allows it")
+    dates = [(path, own.name, own.until) for (path, _), own in zip(plans, spec.savings_plans, strict=True)]
+    dates += [(path, name, own.until) for (path, name), own in zip(units, spec.provisioned, strict=True)]
+    for path, name, until in dates:
+        _check_until(spec, path, name, until, notes)
+
+
+def _check_until(spec: DemandFile, path: Keys, name: str, until: date | None, notes: Notes) -> None:
+    """The last day of what is held: not before the plan starts, and no use in the quarter that it lies in."""
+    if until is None:
+        return
+    if spec.starts is None:
+        notes.complain((*path, "until"), "needs to know when the plan starts", "Add starts: 2027-01-01")
+    elif until < spec.starts:
+        message = f"it has lapsed when the plan starts, {spec.starts}"
+        notes.complain((*path, "until"), message, "Leave out held and until")
+    else:
+        for quarter in range(spec.horizon or 1):
+            begins, ends = quarter_days(spec.starts, quarter)
+            if begins <= until < ends:
+                why = f"its last day {until} lies in the quarter, but it serves whole quarters only; paid until then"
+                notes.assume(f"{path[0]}.{name}", f"not used from {begins} to {ends}", why)
+
+
+def _looks_ahead(spec: DemandFile) -> bool:
+    """Whether the file is planned as a horizon, in which three years may be signed."""
+    return (spec.horizon or 1) > 1 or bool(spec.scenarios) or _values_the_rest(spec)
+
+
+def _values_the_rest(spec: DemandFile) -> bool:
+    """Whether the file says what is left of a long term after the horizon, so that it may be signed."""
+    return spec.unused_after_horizon is not None or spec.policy.max_liability is not None
 
 
 def _savings_plan(
@@ -118,7 +156,9 @@ def _savings_plan(
         usd_per_h=1.0,
         rates=rates,
         term=own.term,
+        step=own.step,
         held=own.held,
+        last_day=own.until,
         most=own.max,
         source=f"your own rates in {Path(notes.document.file).name}",
     )
@@ -188,6 +228,7 @@ def _provisioned(
         step=float(figures["step"]),
         term=own.term,
         held=float(own.held),
+        last_day=own.until,
         most=None if own.max is None else float(own.max),
         source=own_source if known is None or not missing else f"{own_source}; {known.source}",
         date=known.date if known is not None and missing else None,

@@ -20,7 +20,15 @@ from planner.checker.policy.schema import Policy
 from planner.checker.proof import BoundCheck
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
-from planner.plan.horizon.horizon_view import Use, gpus_of, owed_beyond_usd, quarters_of, regret_frac, use_of
+from planner.plan.horizon.horizon_view import (
+    Use,
+    gpus_of,
+    owed_in_usd,
+    owed_now_usd,
+    quarters_of,
+    regret_frac,
+    use_of,
+)
 
 OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
 """rules that look at the horizon, not at its quarters"""
@@ -77,8 +85,9 @@ def max_change(j: JudgedHorizon) -> Iterator[Rule]:
 
 def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
     cash = sum(c.upfront_usd for c in j.horizon.signed_now)
-    owed = sum(owed_beyond_usd(j.horizon, c) for c in j.horizon.signed_now)
-    detail = f"{usd(cash)} at signing, {usd(owed)} owed after the horizon" if j.horizon.signed_now else ""
+    owed = owed_now_usd(j.horizon)
+    signed = j.horizon.signed_now or j.horizon.allowances_now
+    detail = f"{usd(cash)} at signing, {usd(owed)} owed after the horizon" if signed else ""
     what = "signed now, paid at once or owed after the horizon"
     yield at_most("max_commitment_usd", what, "usd", cash + owed, j.policy.max_commitment_usd or 0.0, detail)
 
@@ -91,10 +100,7 @@ def max_gap(j: JudgedHorizon) -> Iterator[Rule]:
 
 def max_liability_usd(j: JudgedHorizon) -> Iterator[Rule]:
     """What is still to be paid after the horizon, in the scenario with the most of it."""
-    owed = {
-        s.name: sum(owed_beyond_usd(j.horizon, c) for c in j.horizon.commitments if c.scenario in (None, s.name))
-        for s in j.horizon.scenarios
-    }
+    owed = {s.name: owed_in_usd(j.horizon, s.name) for s in j.horizon.scenarios}
     worst = max(owed, key=lambda name: owed[name])
     limit = j.policy.max_liability_usd or 0.0
     yield at_most("max_liability_usd", "owed after the horizon", "usd", owed[worst], limit, worst)

@@ -22,6 +22,17 @@ class SigningChange(Strict):
     instances_after: int
 
 
+class AllowanceChange(Strict):
+    """Of a savings plan, or of provisioned units that are signed for several quarters."""
+
+    name: str
+    first_day: str
+    scenario: str | None
+    """None: signed now, in every scenario"""
+    units_before: float
+    units_after: float
+
+
 class ScenarioChange(Strict):
     """None where one of the plans has no such scenario."""
 
@@ -53,15 +64,21 @@ class HorizonDiff(Result, Strict):
     quarters_after: int
     same_case: bool
     signed: tuple[SigningChange, ...]
+    allowances: tuple[AllowanceChange, ...] | None = None
+    """absent where neither plan signs any for several quarters"""
     scenarios: tuple[ScenarioChange, ...]
     """all of them, equal ones too"""
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        data = self.model_dump(mode="json")
+        if data["allowances"] is None:
+            del data["allowances"]
+        return data
 
 
 def diff_horizons(before: HorizonPlan, after: HorizonPlan) -> HorizonDiff:
     signed = tuple(_signed(before, after))
+    allowances = tuple(_allowances(before, after)) if before.allowances or after.allowances else None
     same_case = before.case_hash == after.case_hash
     costs = [{s.name: s for s in h.scenarios} for h in (before, after)]
     scenarios = tuple(
@@ -79,7 +96,7 @@ def diff_horizons(before: HorizonPlan, after: HorizonPlan) -> HorizonDiff:
     return HorizonDiff(
         before=before.name,
         after=after.name,
-        same=same_case and not signed and not moved,
+        same=same_case and not signed and not allowances and not moved,
         expected_before_usd=before.expected_cost_usd,
         expected_after_usd=after.expected_cost_usd,
         risk_before=before.risk,
@@ -94,6 +111,7 @@ def diff_horizons(before: HorizonPlan, after: HorizonPlan) -> HorizonDiff:
         quarters_after=quarters[1],
         same_case=same_case,
         signed=signed,
+        allowances=allowances,
         scenarios=scenarios,
     )
 
@@ -110,4 +128,19 @@ def _signed(before: HorizonPlan, after: HorizonPlan) -> list[SigningChange]:
         for key in sorted(counts[0].keys() | counts[1].keys())
         if counts[0].get(key, 0) != counts[1].get(key, 0)
         for scenario, day, offer, term in [key]
+    ]  # fmt: skip
+
+
+def _allowances(before: HorizonPlan, after: HorizonPlan) -> list[AllowanceChange]:
+    """Those whose amount differs, those of now first."""
+    units = [{(a.scenario or "", f"{a.first_day}", a.name): a.units for a in h.allowances or ()}
+             for h in (before, after)]  # fmt: skip
+    return [
+        AllowanceChange(
+            name=name, first_day=day, scenario=scenario or None,
+            units_before=units[0].get(key, 0.0), units_after=units[1].get(key, 0.0),
+        )
+        for key in sorted(units[0].keys() | units[1].keys())
+        if units[0].get(key, 0.0) != units[1].get(key, 0.0)
+        for scenario, day, name in [key]
     ]  # fmt: skip

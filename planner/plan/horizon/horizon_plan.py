@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from planner.case.case import Case, RiskMeasure
+from planner.case.case import AllowanceTerm, Case, RiskMeasure
 from planner.io.formatting import json_text
 from planner.io.result import Result
 from planner.io.validation import Strict
@@ -44,6 +44,29 @@ class SignedCommitment(Strict):
     """as far as the term lies in the horizon, for all instances"""
     beyond_usd: float
     """the rest of the term, for all instances"""
+    counted_usd: float
+    """what the choice was made by: what lies inside, and of a term of more than a year what the rest is not worth"""
+
+
+class SignedAllowance(Strict):
+    """A savings plan, or provisioned units with a term, that is signed for several quarters."""
+
+    name: str
+    term: AllowanceTerm
+    units: float = Field(gt=0)
+    """dollars an hour of a savings plan"""
+    quarter: int = Field(ge=0)
+    """that it begins with, from 0"""
+    scenario: str | None
+    """in which it is signed; None: it is signed now, whatever happens"""
+    first_day: date
+    last_day: date
+    usd_per_month: float
+    """for all units, used or not"""
+    inside_usd: float
+    """as far as the term lies in the horizon"""
+    beyond_usd: float
+    """the rest of the term, all of it owed"""
     counted_usd: float
     """what the choice was made by: what lies inside, and of a term of more than a year what the rest is not worth"""
 
@@ -133,6 +156,8 @@ class HorizonPlan(Result, Strict):
     held_usd: float
     """of which what was held before, and is paid in any case"""
     commitments: tuple[SignedCommitment, ...]
+    allowances: tuple[SignedAllowance, ...] | None = None
+    """absent where none is signed for several quarters"""
     quarters: tuple[QuarterPlan, ...]
     """the first quarter, then each scenario's later ones"""
     scenarios: tuple[ScenarioResult, ...]
@@ -159,6 +184,10 @@ class HorizonPlan(Result, Strict):
         return tuple(c for c in self.commitments if c.scenario is None)
 
     @property
+    def allowances_now(self) -> tuple[SignedAllowance, ...]:
+        return tuple(a for a in self.allowances or () if a.scenario is None)
+
+    @property
     def worst(self) -> ScenarioResult:
         return next(s for s in self.scenarios if s.name == self.worst_scenario)
 
@@ -169,6 +198,8 @@ class HorizonPlan(Result, Strict):
         """Every key is always there; what does not apply is null."""
         quarters = [{"quarter": q.quarter, "scenario": q.scenario, "plan": q.plan.as_json()} for q in self.quarters]
         rest = self.model_dump(mode="json", exclude={"case", "quarters"})
+        if rest["allowances"] is None:
+            del rest["allowances"]
         return rest | {"quarters": quarters, "case": self.case.as_json()}
 
     def to_json(self) -> str:

@@ -265,6 +265,25 @@ def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
     return c.instances * max(0.0, later_usd_per_h) * HOURS_PER_MONTH * left
 
 
+def signed_now_usd_per_month(horizon: HorizonPlan) -> float:
+    """Commitments to instances, savings plans and provisioned units."""
+    allowances = sum(a.usd_per_month for a in horizon.allowances_now)
+    return sum(map(usd_per_month, horizon.signed_now)) + allowances
+
+
+def owed_now_usd(horizon: HorizonPlan) -> float:
+    """What is signed now, and still to be paid after the horizon."""
+    allowances = sum(a.beyond_usd for a in horizon.allowances_now)
+    return sum(owed_beyond_usd(horizon, c) for c in horizon.signed_now) + allowances
+
+
+def owed_in_usd(horizon: HorizonPlan, scenario: str) -> float:
+    """What is signed now, and later in a scenario, and still to be paid after the horizon."""
+    mine = (None, scenario)
+    allowances = sum(a.beyond_usd for a in horizon.allowances or () if a.scenario in mine)
+    return sum(owed_beyond_usd(horizon, c) for c in horizon.commitments if c.scenario in mine) + allowances
+
+
 def known_usd(horizon: HorizonPlan, s: ScenarioResult) -> float | None:
     """What the plan that had known a scenario comes to, with what was held before; None: not worked out."""
     return None if s.if_known_usd is None else s.if_known_usd + horizon.held_usd

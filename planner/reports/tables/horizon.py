@@ -33,19 +33,23 @@ from planner.plan.plan import Plan
 from planner.reports.horizon_phrases import part_quarters
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, PEOPLE, TICK, Cells, Row, Table
 from planner.reports.table import Column as C
+from planner.reports.tables.horizon_allowances import allowance_use, allowances
 from planner.reports.tables.showback import showback_table
 
 NAMES = (
-    "sign_now", "use", "held", "scenarios", "by_quarter", "baseline", "showback", "curve", "ladder", "later",
-    "quarters",
-)  # fmt: skip
+    *("sign_now", "allowances", "use", "allowance_use", "held", "scenarios", "by_quarter", "baseline", "showback"),
+    *("curve", "ladder", "later", "quarters"),
+)
 """of all tables"""
 ALL = "all offers, in GPU-hours"
 
 
 def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
     """All tables, always in the same order."""
-    makers = (sign_now, use, held, scenarios, by_quarter, baseline, showback, curve, expiries, later, quarters)
+    makers = (
+        *(sign_now, allowances, use, allowance_use, held, scenarios, by_quarter, baseline, showback),
+        *(curve, expiries, later, quarters),
+    )
     return tuple(make(horizon) for make in makers)
 
 

@@ -105,6 +105,7 @@ class BlockSearches:
             if found.best is None:
                 continue
             committed = {g: p.reserved.get(COMMITTED, 0) for g, p in found.best.purchases.items()}
+            committed |= {g: round(found.best.signed.get(g, 0.0) / lot) for g, lot in likely.lots.items()}
             if as_likely:
                 held_usd = sum(monthly[b][g] * n for g, n in committed.items() if n)
                 self._learn(b, fleets[b], found.best, committed, held_usd)
