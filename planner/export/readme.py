@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from planner.catalog.engine_support import parser_flags
+from planner.catalog.terms import in_words
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.hours import blocks
 from planner.export.promises import all_day_usd, checks, planned_usd
@@ -109,8 +110,8 @@ def _costs(fleet: HostedFleet, made: Export) -> Iterator[str]:
         counts = [line.instances_by_slot[t] for t in fleet.slots]
         if max(counts):
             yield (
-                f"{line.offer}, {line.purchase}: {span(counts)} instances at ${line.usd_per_h:,.4g} an hour each, "
-                f"${line.cost_usd_per_month:,.0f} a month"
+                f"{line.offer}, {in_words(line.purchase)}: {span(counts)} instances at ${line.usd_per_h:,.4g} an hour "
+                f"each, ${line.cost_usd_per_month:,.0f} a month"
             )
     for w in fleet.plan.workloads:
         if w.api_cost_usd_per_month:

@@ -12,6 +12,8 @@ import pytest
 
 import planner
 from planner.checker import check_plan
+from planner.export.export import export_plan
+from planner.export.hosted import Settings
 from planner.io.formatting import usd
 from planner.judgement import concerns_of
 from planner.levers import levers_in_use
@@ -263,6 +265,8 @@ def test_people_read_a_life_in_words_and_machines_our_name_of_it() -> None:
             assert "bought for 4 years" in said
             assert INTERNAL.search(said) is None
     assert ",bought-48mo," in rendered(plan_document(planned()), "csv", "fleet")
+    readme = export_plan(planned(), "compose", Settings())["README.md"]
+    assert "bought for 4 years" in readme and INTERNAL.search(readme) is None
 
 
 def test_what_servers_are_worth_after_the_horizon_is_said() -> None:
