@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from planner.case.allowances import allowance_of
+from planner.case.apis import baseline_of
+from planner.case.changes import has_quotas
 from planner.case.terms import bought_terms
 from planner.io.formatting import percent, tokens
 from planner.io.remembered import of_the_last
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.plan.signing import allowances_to_be_signed
+from planner.plan.study_records import BreakEven, VolumePoint
 from planner.reports import phrases
 
 RATIO, STEPS = 0.9, 24
 """from one volume that is tried to the next below, and how many"""
 LEAST_SHARE = 0.005
+SAME_FRAC = 0.001
+"""a plan that is cheaper than its baseline by more than this replaces something else by GPUs than the baseline"""
+NARROW = 1.1
+"""how far apart the volumes may be between which GPUs begin to pay, for one of them to be said"""
+EQUAL = 1e-9
 BREAK_EVEN = "'fleetplan study PLAN.json --only break-even'"
 
 
@@ -37,19 +45,51 @@ def ways_to_buy(plan: Plan) -> Iterator[str]:
 def _gpus_from(plan: Plan) -> Iterator[str]:
     """Of a plan that is on APIs alone: from which volume on GPUs would pay, or what tells."""
     own = ", rented or your own," if bought_terms(plan.case) else ""
-    study = plan.studies.break_even if plan.studies else None
-    if study is None or not study.points:
-        yield f"from which volume on GPUs{own} would cost less: {BREAK_EVEN}"
+    compared = {w.name: baseline_of(plan.case, w) for w in plan.case.workloads}
+    used = {w.api for w in plan.workloads if w.api is not None}
+    if any(w.api not in (None, compared[w.name]) for w in plan.workloads):
+        if len(used) == 1:  # a study compares with the baseline, which is not what GPUs would replace
+            named = f"plan with 'baseline: {used.pop()}', then {BREAK_EVEN}"
+            yield f"from which volume on GPUs{own} would cost less: {named}"
         return
-    known = [p for p in study.points if p.mixed_usd_per_month is not None]
-    crossings = study.mixed_crossings if known else study.crossings
-    first = next((c for c in crossings if c.cheaper_from_here == "self-hosted" and c.multiple >= 1), None)
-    if first is not None:
-        volume = f"{tokens(first.tokens_per_month)} tokens a month on, {first.multiple:.3g} times this demand"
-        yield f"from {volume}: GPUs{own} cost less than {study.provider} {study.model}"
-    else:
-        most = f"{study.points[-1].multiple:.3g} times this demand"
-        yield f"GPUs{own} were proved to cost less than {study.provider} {study.model} at no volume tried, up to {most}"
+    study = plan.studies.break_even if plan.studies else None
+    if study is None:
+        yield f"from which volume on GPUs{own} would cost less: {BREAK_EVEN}"
+    elif plan.cost_usd_per_month >= plan.baseline.cost_usd_per_month * (1 - SAME_FRAC):
+        lifted = ", quotas and the budget lifted" if has_quotas(plan.case) else ""
+        yield gpus_pay(study, f"GPUs{own or ' alone'}", phrases.baseline_name(plan)) + lifted
+
+
+def gpus_pay(study: BreakEven, gpus: str, api: str) -> str:
+    """From which volume on they are proved to cost less than the API alone; else what tells."""
+    known = [(p, pays) for p in study.points if (pays := _gpus_pay(p)) is not None]
+    from_here = list(takewhile(lambda found: found[1], reversed(known)))
+    below = known[: len(known) - len(from_here)]
+    if from_here:
+        high, low = from_here[-1][0], below[-1][0] if below else None
+        if low is None or high.multiple <= NARROW * low.multiple:
+            volume = f"{tokens(high.tokens_per_month)} tokens a month on, {high.multiple:.3g} times this demand"
+            return f"from at most {volume}: {gpus} cost less than {api}"
+        if study.stopped is None:
+            volumes = f"{tokens(low.tokens_per_month)} and {tokens(high.tokens_per_month)} tokens a month"
+            times = f"{low.multiple:.3g} to {high.multiple:.3g} times this demand"
+            return f"from somewhere between {volumes} on, {times}: {gpus} cost less than {api}"
+    if from_here or study.stopped is not None or not known:
+        return f"from which volume on {gpus} would cost less than {api}: {BREAK_EVEN}"
+    most = f"{known[-1][0].multiple:.3g} times this demand"
+    some = [p.multiple for p, pays in known if pays]
+    if some:
+        paid = f"{gpus} were proved to cost less than {api} at some volumes only"
+        return f"{paid}, the highest {some[-1]:.3g} times this demand, not at {most}"
+    return f"{gpus} were proved to cost less than {api} at no volume tried, up to {most}"
+
+
+def _gpus_pay(p: VolumePoint) -> bool | None:
+    """Without any API; None where the proofs cannot tell."""
+    cost, bound = p.self_hosted_usd_per_month, p.self_hosted_bound_usd_per_month
+    if cost is not None and cost < p.api_usd_per_month * (1 - EQUAL):
+        return True
+    return False if bound is not None and bound >= p.api_usd_per_month * (1 - EQUAL) else None
 
 
 def shares_of_cost(plan: Plan) -> list[tuple[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pytest
 
@@ -10,7 +11,8 @@ import planner
 from planner.case.changes import multiplied
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
-from planner.reports.ways_to_buy import cheaper_from, shares_of_cost, ways_to_buy
+from planner.plan.study_records import BreakEven, Studies, VolumePoint
+from planner.reports.ways_to_buy import cheaper_from, gpus_pay, shares_of_cost, ways_to_buy
 from tests.support.shared_plans import example_plan, fleet_plan
 from tests.support.shown import first_screen
 
@@ -91,9 +93,84 @@ def test_a_plan_on_apis_says_from_which_volume_gpus_pay_or_what_tells() -> None:
     studied = planner.study(plan, only="break-even").plan
     (_, said) = ways_to_buy(studied)
     assert said in first_screen(studied)
-    found = re.fullmatch(r"from [0-9.]+B tokens a month on, ([0-9.]+) times this demand: GPUs cost less than .*", said)
+    expected = r"from at most [0-9.]+B tokens a month on, ([0-9.]+) times this demand: GPUs alone cost less than .*"
+    found = re.fullmatch(expected, said)
     assert found is not None
     assert "openai gpt-4o-mini" in said
     for multiple, hosts in ((float(found[1]) * 0.9, False), (float(found[1]) * 1.1, True)):
         again = fleet_plan(multiplied(multiple)(plan.case))
         assert bool(again.fleet) is hosts
+
+
+@pytest.mark.slow
+def test_a_plan_on_an_api_that_is_not_the_baseline_claims_nothing_of_the_baseline() -> None:
+    """GPUs that cost less than the baseline may still cost more than what the plan has."""
+    cheaper = SMALL.replace("purchase: [on-demand]}", "purchase: [on-demand], apis: same-model}")
+    plan = fleet_plan(planner.case_from_text(cheaper))
+    (api,) = {w.api for w in plan.workloads}
+    assert not plan.fleet
+    assert api != "openai/gpt-4o-mini"
+    for known in (plan, with_study(plan, curve((1, 150.0), (10, 150.0)))):
+        (_, said) = ways_to_buy(known)
+        assert said.startswith(f"from which volume on GPUs would cost less: plan with 'baseline: {api}', then ")
+        assert "cost less than" not in said
+
+
+@pytest.mark.slow
+def test_an_unfinished_study_is_named_and_not_believed() -> None:
+    plan = fleet_plan(planner.case_from_text(SMALL))
+    (_, said) = ways_to_buy(with_study(plan, curve((4, 1360.0), (10, 1360.0), stopped="time-limit")))
+    assert said == (
+        "from which volume on GPUs alone would cost less than openai gpt-4o-mini: "
+        "'fleetplan study PLAN.json --only break-even'"
+    )
+
+
+def with_study(plan: Plan, study: BreakEven) -> Plan:
+    return plan.model_copy(update={"studies": Studies(break_even=study)})
+
+
+def curve(*costs: tuple[float, float], stopped: Literal["time-limit"] | None = None) -> BreakEven:
+    """GPUs alone at multiples of a demand of 1B tokens whose API bill is $200; a cost with its proof."""
+    points = tuple(
+        VolumePoint(
+            multiple=m,
+            tokens_per_month=1e9 * m,
+            api_usd_per_month=200.0 * m,
+            self_hosted_usd_per_month=usd,
+            self_hosted_bound_usd_per_month=usd,
+            mixed_usd_per_month=None,
+            mixed_bound_usd_per_month=None,
+        )
+        for m, usd in costs
+    )
+    return BreakEven(
+        provider="x",
+        model="y",
+        engineers_usd_per_month=0.0,
+        points=points,
+        crossings=(),
+        mixed_crossings=(),
+        notes=(),
+        stopped=stopped,
+    )
+
+
+@pytest.mark.parametrize(
+    ("study", "said"),
+    [
+        (curve((1, 1360), (6.7, 1360), (6.9, 1360)), "from at most 6.9B tokens a month on, 6.9 times this demand: "),
+        (
+            curve((1, 1360), (4, 1360), (10, 1360)),
+            "from somewhere between 4B and 10B tokens a month on, 4 to 10 times ",
+        ),
+        (curve((4, 1360), (10, 1360), stopped="time-limit"), "from which volume on GPUs would cost less than x y: "),
+        (curve((1, 1360), (2, 1360), stopped="time-limit"), "from which volume on GPUs would cost less than x y: "),
+        (curve((0.5, 150), (0.52, 90), (1, 90), (10, 90)), "from at most 520M tokens a month on, 0.52 times this "),
+        (curve((0.1, 10), (1, 90), (10, 90)), "from at most 100M tokens a month on, 0.1 times this demand: GPUs cost "),
+        (curve((1, 1360), (8, 1360), (9, 2720)), "GPUs were proved to cost less than x y at some volumes only, the "),
+        (curve((1, 1360), (2, 1360)), "GPUs were proved to cost less than x y at no volume tried, up to 2 times this "),
+    ],
+)
+def test_what_is_said_is_proved(study: BreakEven, said: str) -> None:
+    assert gpus_pay(study, "GPUs", "x y").startswith(said)
