@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 import planner
-from planner.case.changes import multiplied
+from planner.case.changes import multiplied, without_apis
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Studies, VolumePoint
@@ -84,7 +84,7 @@ baseline: openai/gpt-4o-mini
 
 @pytest.mark.slow
 def test_a_plan_on_apis_says_from_which_volume_gpus_pay_or_what_tells() -> None:
-    """At a volume just above it the best plan with GPUs is the cheaper one, and just below it is not."""
+    """Just above that volume the best plan without APIs is the cheaper one, and some way below it is not."""
     plan = fleet_plan(planner.case_from_text(SMALL))
     assert not plan.fleet
     assert list(ways_to_buy(plan))[1] == (
@@ -97,9 +97,10 @@ def test_a_plan_on_apis_says_from_which_volume_gpus_pay_or_what_tells() -> None:
     found = re.fullmatch(expected, said)
     assert found is not None
     assert "openai gpt-4o-mini" in said
-    for multiple, hosts in ((float(found[1]) * 0.9, False), (float(found[1]) * 1.1, True)):
-        again = fleet_plan(multiplied(multiple)(plan.case))
-        assert bool(again.fleet) is hosts
+    for multiple, pays in ((0.9, False), (1.01, True)):
+        more = multiple * float(found[1])
+        alone = fleet_plan(without_apis(multiplied(more)(plan.case)))
+        assert (alone.cost_usd_per_month < more * plan.baseline.cost_usd_per_month) is pays
 
 
 @pytest.mark.slow
