@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from math import floor
 from typing import Annotated, Any
 
 from pydantic import PlainValidator, WithJsonSchema
@@ -16,9 +17,10 @@ from planner.io.errors import Expected, Problem, shown
 from planner.io.units import COUNT, USD_AMOUNT, parse_count, parse_positive_count, parse_usd_bare, parse_whole
 
 _PER = r" ?(?:/|\bper\b|\ba\b) ?"
-_CENTS = r" ?(?:ct|cents?|¢)"
+_CENTS = r" ?(?:c|ct|cents?|¢)"
 _MONTHS = {"month": 1.0, "months": 1.0, "mo": 1.0, "quarter": 3.0, "quarters": 3.0}
 _MONTHS |= {"year": 12.0, "years": 12.0, "yr": 12.0, "y": 12.0, "annum": 12.0}
+_QUARTER = 3
 _KWH = {"kwh": 1.0, "mwh": 1000.0, "wh": 1e-3}
 _TOKENS = {"1m tokens": 1.0, "1m": 1.0, "m tokens": 1.0, "million tokens": 1.0, "mtok": 1.0}
 _TOKENS |= {"1k tokens": 1e-3, "1k": 1e-3, "k tokens": 1e-3}
@@ -32,10 +34,14 @@ def usd_per(unit: str, units: Mapping[str, float], example: str) -> Callable[[ob
         cents = re.fullmatch(rf"({COUNT}){_CENTS}(?:{_PER}(.+))?", text)
         match = cents or re.fullmatch(rf"(-?(?:{USD_AMOUNT}|{COUNT})){_PER}(.+)", text)
         if match is None:
-            return parse_usd_bare(value)
+            try:
+                return parse_usd_bare(value)
+            except Expected:
+                remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
+                raise Expected(f"US dollars per {unit}", value, remedy) from None
         other = (unit if match[2] is None else match[2]).lower()
         if other not in units:
-            remedy = f'Write one such as {example} or "${example}/{unit}"'
+            remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
             raise Expected(f"dollars per {unit}", value, remedy)
         amount, ratio = parse_usd_bare(match[1]), units[unit.lower()] / units[other]
         if cents or ratio != 1:
@@ -46,18 +52,32 @@ def usd_per(unit: str, units: Mapping[str, float], example: str) -> Callable[[ob
     return parse
 
 
-def time_in(unit: str, of_number: Callable[[object], float]) -> Callable[[object], float]:
-    """A parser of whole or broken numbers of `unit` (months or years)."""
+def time_in(unit: str, of_number: Callable[[object], float], step_months: int) -> Callable[[object], float]:
+    """A parser of numbers of `unit` (months or years) that are so many months, or a multiple."""
 
     def parse(value: object) -> float:
         text = value if isinstance(value, str) and len(value) <= 64 else ""
-        match = re.fullmatch(rf"(-?{COUNT})[ -]?([A-Za-z]+)", text)
-        if match is None or match[2].lower() not in _MONTHS:
+        match = re.fullmatch(rf"(-?{COUNT})[ -]?(?i:({'|'.join(_MONTHS)}))", text)
+        if match is None:
             return of_number(value)
         ratio = _MONTHS[match[2].lower()] / _MONTHS[unit]
-        if ratio != 1:
-            raise Problem(f"is in {unit}, got {shown(value)}", f"Write {parse_count(match[1]) * ratio:.10g}")
-        return of_number(match[1])
+        try:
+            amount = parse_count(match[1])
+            if ratio == 1 or amount == 0:
+                return of_number(match[1])
+        except Problem as problem:
+            message = problem.message.replace(shown(match[1]), shown(value))
+            raise Problem(message, problem.remedy) from None
+        raise Problem(f"is in {unit}, got {shown(value)}", nearest(amount * ratio))
+
+    def nearest(amount: float) -> str:
+        step = step_months / _MONTHS[unit]
+        below = floor(amount / step + 1e-9) * step
+        if abs(amount - below) < 1e-9:
+            return f"Write {amount:.10g}"
+        allowed = " or ".join(f"{near:.10g}" for near in (below, below + step) if near > 0)
+        whole = "quarters" if step_months == _QUARTER else unit
+        return f"Write whole {whole}: {allowed}"
 
     return parse
 
@@ -94,11 +114,11 @@ UsdPer1mTokens = Annotated[
 ]
 Years = Annotated[
     float,
-    PlainValidator(time_in("years", parse_positive_count)),
+    PlainValidator(time_in("years", parse_positive_count, _QUARTER)),
     _written(f"{COUNT}(?:[ -]?years?)?", "Years.", [4, 3.5, "4 years"], {"type": "number", "exclusiveMinimum": 0}),
 ]
 Months = Annotated[
     int,
-    PlainValidator(time_in("months", parse_whole)),
+    PlainValidator(time_in("months", parse_whole, 1)),
     _written(f"{COUNT}(?:[ -]?months?)?", "Whole months.", [3, "3 months"], {"type": "integer", "minimum": 0}),
 ]
