@@ -36,9 +36,9 @@ def usd_per(unit: str, units: Mapping[str, float], example: str) -> Callable[[ob
         if match is None:
             try:
                 return parse_usd_bare(value)
-            except Expected:
+            except Expected as expected:
                 remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
-                raise Expected(f"US dollars per {unit}", value, remedy) from None
+                raise Expected(expected.what, value, remedy) from None
         other = (unit if match[2] is None else match[2]).lower()
         if other not in units:
             remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
