@@ -78,6 +78,11 @@ def lasts_for_quarters(a: Allowance) -> bool:
     return a.term in LIKE
 
 
+def not_signed_anew(a: Allowance) -> Allowance:
+    """What is held of an allowance until it lapses, and no more of it then."""
+    return a if a.last_day is None else a.model_copy(update={"most": 0.0})
+
+
 def units_of_a_lot(a: Allowance) -> float:
     """In which an allowance is signed over a horizon: its steps, and of dollars round parts of the lowest rate.
 

@@ -461,7 +461,8 @@ class Allowance(Strict):
     """units that are signed at least, where any are"""
     step: float | None = Field(default=None, gt=0)
     """of units beyond these; None: any amount"""
-    most: float | None = Field(default=None, gt=0)
+    most: float | None = Field(default=None, ge=0)
+    """units that may be signed, or be signed anew when what is held has lapsed; 0: none"""
     held: float = Field(default=0.0, ge=0)
     """units that are signed already, and paid in any case; then no more are signed"""
     last_day: Day | None = None

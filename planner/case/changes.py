@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+from planner.case.allowances import not_signed_anew
 from planner.case.apis import allowed_apis
 from planner.case.case import Allowance, Case, Workload
+from planner.case.quarters import lapses_in_horizon
 from planner.case.slots import month_factor, slots_of
 from planner.catalog.entries import OfferPrices
 
@@ -56,10 +58,11 @@ def with_vendor_cap(vendor: str, usd_per_month: float | None) -> Change:
 
 
 def without_allowances(which: Callable[[Allowance], bool]) -> Change:
-    """Without savings plans or provisioned units that could be signed; those that are held stay."""
+    """Without savings plans or provisioned units that could be signed; what is held stays until it lapses."""
 
     def change(case: Case) -> Case:
-        left = tuple(a for a in case.allowances or () if a.held or not which(a))
+        kept = (a for a in case.allowances or () if a.held or not which(a))
+        left = tuple(not_signed_anew(a) if which(a) and lapses_in_horizon(case, a) else a for a in kept)
         return case if left == (case.allowances or ()) else case.model_copy(update={"allowances": left or None})
 
     return change
@@ -136,14 +139,19 @@ def with_gpu_prices(factor: float) -> Change:
 
 
 def _with_allowance_prices(case: Case, factor: float, of_apis: bool) -> Case:
-    """Rates of savings plans, or prices of provisioned units, so many times as high; what is held is paid as signed."""
+    """Rates of savings plans, or prices of provisioned units, so many times as high.
+
+    What is held keeps those that it was signed at, also where it is signed anew when it lapses.
+    """
     if case.allowances is None:
         return case
 
     def scaled(a: Allowance) -> Allowance:
+        if a.held:
+            return a
         if a.rates is not None and not of_apis:
             return a.model_copy(update={"rates": {key: factor * usd for key, usd in a.rates.items()}})
-        of_units = a.api is not None and of_apis and not a.held
+        of_units = a.api is not None and of_apis
         return a.model_copy(update={"usd_per_h": factor * a.usd_per_h}) if of_units else a
 
     return case.model_copy(update={"allowances": tuple(map(scaled, case.allowances))})

@@ -226,6 +226,11 @@ def is_held_in(case: Case, a: Allowance, quarter: int) -> bool:
     return bool(a.held) and (a.last_day is None or a.last_day >= quarter_days(future_of(case).starts, quarter)[1])
 
 
+def lapses_in_horizon(case: Case, a: Allowance) -> bool:
+    """Whether some quarter of a horizon does not have what is held of an allowance."""
+    return case.future is not None and bool(a.held) and not is_held_in(case, a, case.future.quarters - 1)
+
+
 def allowance_usd(case: Case, a: Allowance, quarter: int) -> float:
     """What is paid in a quarter for what is held of an allowance, for its days."""
     first, last = quarter_days(future_of(case).starts, quarter)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
 from planner.case.allowances import LIKE, allowance_of, lasts_for_quarters
-from planner.case.quarters import block_name, budget_periods
+from planner.case.case import Allowance
+from planner.case.quarters import block_name, budget_periods, lapses_in_horizon
 from planner.case.terms import counted_months
 from planner.catalog.terms import in_words, is_term
 from planner.io.formatting import percent, tokens, usd
@@ -57,8 +58,9 @@ def sign_now(horizon: HorizonPlan) -> str:
     signed, allowances = horizon.signed_now, horizon.allowances_now
     if not signed and not allowances:
         terms = [term for term in horizon.case.purchase if is_term(term)]
-        terms += [LIKE[a.term] for a in horizon.case.allowances or () if lasts_for_quarters(a) and not a.held]
-        if all(counted_months(horizon.case, term) is None for term in terms):
+        terms += [LIKE[a.term] for a in horizon.case.allowances or () if _may_be_signed(horizon, a)]
+        later = horizon.commitments or horizon.allowances
+        if not later and all(counted_months(horizon.case, term) is None for term in terms):
             return "sign nothing now: the menu has no commitment that may be signed"
         return "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
     each = [f"{c.instances} x {c.offer} {in_words(c.term)}" for c in signed]
@@ -71,6 +73,28 @@ def sign_now(horizon: HorizonPlan) -> str:
     worth = sum(book_beyond_usd(horizon, c) or 0.0 for c in signed)
     left = f", {usd(worth)} of book value left then" if worth else ""
     return f"sign now: {what}; {monthly} / month, {paid}, {rest}{left}"
+
+
+def _may_be_signed(horizon: HorizonPlan, a: Allowance) -> bool:
+    """In some quarter, for several."""
+    free = not a.held or lapses_in_horizon(horizon.case, a)
+    return lasts_for_quarters(a) and free and a.most != 0
+
+
+def later_allowances(horizon: HorizonPlan) -> str:
+    """When savings plans and units that are held end, and what is signed later; nothing where there is neither."""
+    case = horizon.case
+    parts = [
+        f"{amount_of(a, a.held)} of {a.name} is held until {a.last_day}"
+        for a in case.allowances or ()
+        if lapses_in_horizon(case, a)
+    ]
+    for signed in horizon.allowances or ():
+        if signed.scenario is not None:
+            where = f" if {signed.scenario} comes" if len(horizon.scenarios) > 1 else ""
+            amount = amount_of(allowance_of(case, signed.name), signed.units)
+            parts.append(f"{amount} of {signed.name} is signed on {signed.first_day} for {signed.term}{where}")
+    return "; ".join(parts)
 
 
 def costs(horizon: HorizonPlan) -> Iterator[str]:

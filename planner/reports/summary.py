@@ -150,8 +150,9 @@ def _horizon_parts(horizon: HorizonPlan) -> Iterator[Part]:
     short = replace(whole, columns=tuple(c for c in whole.columns if c.key in SIGNED), notes=())
     table = TablePart(short, most=ROWS, most_of_text=ROWS)
     nothing = not signed and not horizon.allowances_now
-    line = Lines(("nothing is committed now" if nothing else said,), tone="small")
-    yield Group((table, *_allowances_now(horizon), line), "What is signed now")
+    then = horizon_phrases.later_allowances(horizon)
+    lines = ("nothing is committed now" if nothing else said, *([f"later: {then}"] if then else []))
+    yield Group((table, *_allowances_now(horizon), Lines(lines, tone="small")), "What is signed now")
     yield Lines(tuple(_horizon_risks(horizon)), "Risks and assumptions")
     yield TablePart(_signatures())
 

@@ -17,13 +17,17 @@ from planner.case.case import Allowance
 from planner.checker import check_plan
 from planner.checker.policy import check_policy
 from planner.checker.policy.schema import policy_from_text
+from planner.levers import LEVERS, PlanLever
 from planner.optimization.horizon import NoHorizonPlan, plan_horizon
 from planner.plan.account import account_of
 from planner.plan.horizon.horizon_diff import diff_horizons
 from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_view import ladder
+from planner.reports.charts.horizon import rungs
 from planner.reports.diff import diff_document
 from planner.reports.horizon import horizon_document
 from planner.reports.horizon_phrases import sign_now
+from planner.reports.summary import horizon_summary
 from planner.reports.tables.horizon_allowances import allowance_use, allowances
 from planner.reports.text import as_text
 from solvers.search.fleet_solution import Options
@@ -166,6 +170,13 @@ def test_three_years_are_signed_where_the_file_says_what_is_left_is_worth() -> N
     assert planned(text).allowances is None
     (assumed,) = [a for a in planned(text).case.assumptions if a.key == "savings_plans.compute-1y"]
     assert assumed.value == "not signed in 2 quarters"
+    lapsing = planner.case_from_text(LAPSING.replace("discount: 40%", "discount: 60%, term: 3y"))
+    values = [a.value for a in lapsing.assumptions if a.key == "savings_plans.compute-1y"]
+    assert "not signed anew in 3 quarters" in values
+    beyond = planner.case_from_text(
+        LAPSING.replace("discount: 40%", "discount: 60%, term: 3y").replace("05-15", "12-31")
+    )
+    assert not any(a.key == "savings_plans.compute-1y" for a in beyond.assumptions)
     worth = planned(text + "unused_after_horizon: {worth: 90%}\n")
     (signed,) = worth.allowances or ()
     assert signed.counted_usd == pytest.approx(signed.usd_per_month * (6 + 0.1 * 30))
@@ -278,6 +289,28 @@ def test_reports_say_what_is_signed_used_and_lost() -> None:
     )
 
 
+def test_reports_say_when_what_is_held_ends_and_what_that_quarter_loses() -> None:
+    plan = planned(LAPSING)
+    assert plan.allowances and not plan.allowances_now
+    assert sign_now(plan) == "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
+    lost = [use for use in allowance_use(plan).records if use.quarter == 1 and use.amount == "$6.00/h"]
+    assert [use.lost_usd_per_month for use in lost] == [pytest.approx(6 * HOURS * 45 / 91)]
+    held = [use for use in allowance_use(plan).records if use.of.held and use.amount == "$6.00/h"]
+    assert 3 * sum(use.of.usd_per_month for use in held) == pytest.approx(plan.held_usd)
+    ends = [(e.month, e.offer, e.purchase, e.origin, e.inside) for e in ladder(plan)]
+    assert ends == [
+        ("2027-05", "compute-1y", "1y", "held", True),
+        ("2028-03", "compute-1y", "1y", "signed later", False),
+    ]
+    assert [(r.last, r.origin) for r in rungs(plan)] == [
+        (date(2027, 5, 15), "held"),
+        (date(2028, 3, 31), "signed later"),
+    ]
+    summary = as_text(horizon_summary(plan))
+    assert "later: $6.00/h of compute-1y is held until 2027-05-15; " in summary
+    assert "of compute-1y is signed on 2027-04-01 for 1y" in summary
+
+
 def test_a_diff_and_a_policy_count_them() -> None:
     plan, other = planned(DOLLARS), planned(DOLLARS.replace("discount: 40%", "discount: 50%"))
     diff = diff_horizons(plan, other)
@@ -294,3 +327,29 @@ def test_a_diff_and_a_policy_count_them() -> None:
     for name in ("max_commitment_usd", "max_liability_usd"):
         assert not rules[name].passed
         assert rules[name].value == pytest.approx(a.beyond_usd)
+
+
+@pytest.mark.parametrize("key", ["savings plans", "provisioned throughput"])
+def test_without_them_nothing_is_signed_when_what_is_held_lapses(key: str) -> None:
+    """What is held stays until its last day, and its quarters are as they were."""
+    units = UNITS.replace("$0.3/h", "$0.3/h, held: 20, until: 2027-03-31")
+    text = LAPSING if key == "savings plans" else units.replace("$0.31/h}", "$0.31/h, held: 25, until: 2027-03-31}")
+    plan = planned(text)
+    lever = next(lever for lever in LEVERS if isinstance(lever, PlanLever) and lever.key == key)
+    without = plan_horizon(lever.change(plan.case), Options(solver="highs"), compare=False)
+    assert without.allowances is None
+    assert [bool(q.plan.allowances) for q in without.quarters] == [True] + [False] * (len(without.quarters) - 1)
+    assert without.held_usd == pytest.approx(plan.held_usd)
+    assert without.counted_usd > plan.counted_usd
+    assert check_plan(json.loads(without.to_json())) == []
+    switch = "savings_plans" if key == "savings plans" else "provisioned"
+    barred = planner.case_from_text(text.replace("menu: {", f"menu: {{{switch}: false, "))
+    assert barred.allowances == without.case.allowances
+
+
+def test_nothing_is_signed_anew_that_may_not_be() -> None:
+    data = copy.deepcopy(planned(LAPSING).as_json())
+    data["case"]["allowances"][0]["most"] = 0.0
+    rehashed(data)
+    problems = check_plan(data)
+    assert any("are in force, 0 allowed" in problem for problem in problems), problems

@@ -294,6 +294,8 @@ def test_prices_scale_with_their_allowances() -> None:
     case = planner.case_from_text(DOLLARS)
     (before,), (after,) = case.allowances or (), with_gpu_prices(0.5)(case).allowances or ()
     assert after.rates == {key: 0.5 * rate for key, rate in (before.rates or {}).items()}
+    held = planner.case_from_text(DOLLARS.replace("discount: 40%", "discount: 40%, held: $3/h"))
+    assert held.allowances and with_gpu_prices(0.5)(held).allowances == held.allowances
     units = planner.case_from_text(UNITS)
     (more,) = with_api_prices(2.0)(units).allowances or ()
     assert more.usd_per_h == pytest.approx(0.6)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from planner.case.allowances import not_signed_anew
 from planner.case.case import Allowance
 from planner.case.dates import quarter_days
 from planner.case.demand.allowance_schema import ProvisionedSpec, SavingsPlanSpec
@@ -57,6 +58,8 @@ def allowances_of(
         for k, own in enumerate(spec.provisioned)
         if (found := _provisioned(spec, own, k, menu_apis, notes)) is not None and (spec.menu.provisioned or found.held)
     ]
+    plans = plans if spec.menu.savings_plans else [not_signed_anew(plan) for plan in plans]
+    units = units if spec.menu.provisioned else [not_signed_anew(unit) for unit in units]
     plans.sort(key=lambda plan: (len(plan.rates or {}), not plan.held))
     units.sort(key=lambda unit: not unit.held)
     return (*plans, *units) or None
@@ -87,8 +90,8 @@ def _complain_together(spec: DemandFile, purchase: tuple[str, ...], offers: dict
             message = "outlasts the plan by years: three years can only be held"
             remedy = "Write term: 1y, or held: $50/h for one that is signed already"
             notes.complain(("savings_plans", k, "term"), message, remedy)
-        elif own.term == "3y" and not own.held and (spec.horizon or 1) < QUARTERS_OF_3Y and not _values_the_rest(spec):
-            value = f"not signed in {spec.horizon or 1} quarters"
+        elif own.term == "3y" and _may_be_signed(spec, own) and not _values_the_rest(spec):
+            value = f"not signed{' anew' if own.held else ''} in {spec.horizon or 1} quarters"
             notes.assume(f"savings_plans.{own.name}", value, "three years outlast them: unused_after_horizon allows it")
     dates = [(path, own.name, own.until) for (path, _), own in zip(plans, spec.savings_plans, strict=True)]
     dates += [(path, name, own.until) for (path, name), own in zip(units, spec.provisioned, strict=True)]
@@ -111,6 +114,14 @@ def _check_until(spec: DemandFile, path: Keys, name: str, until: date | None, no
             if begins <= until < ends:
                 why = f"its last day {until} lies in the quarter, but it serves whole quarters only; paid until then"
                 notes.assume(f"{path[0]}.{name}", f"not used from {begins} to {ends}", why)
+
+
+def _may_be_signed(spec: DemandFile, own: SavingsPlanSpec) -> bool:
+    """Whether three years of it may be signed in fewer quarters: it is not held, or lapses in them."""
+    quarters = spec.horizon or 1
+    ends = None if spec.starts is None else quarter_days(spec.starts, quarters - 1)[1]
+    lapses = own.until is not None and ends is not None and own.until < ends and _looks_ahead(spec)
+    return quarters < QUARTERS_OF_3Y and (not own.held or lapses)
 
 
 def _looks_ahead(spec: DemandFile) -> bool:
@@ -150,6 +161,9 @@ def _savings_plan(
             notes.complain((*at, "rates", name), message, did_you_mean(name, covered))
     if not rates:
         return None
+    if own.max is not None and own.step is not None and own.max < own.step * (1 - SAME):
+        message = f"is below one step, ${own.step:,.2f}/h, so none could be signed"
+        notes.complain((*at, "max"), message, "Allow at least a step, or leave this savings plan out")
     _complain_of_too_much(spec, own, at, rates, notes)
     return Allowance(
         name=own.name,

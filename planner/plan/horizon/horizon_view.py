@@ -313,13 +313,14 @@ def at_probability(ranked: Sequence[tuple[float, float, T]], share: float) -> T:
 
 @dataclass(frozen=True)
 class Expiry:
-    """Instances that are no longer paid for from a month on."""
+    """Instances, or a savings plan or units, that are no longer paid for from a month on."""
 
     month: str
     """the last one that they are there in"""
     offer: str
     purchase: str
-    instances: int
+    instances: int | None
+    """None: a savings plan or units, by their name"""
     usd_per_month: float
     origin: str
     """held, signed now, or signed later"""
@@ -337,10 +338,16 @@ def ladder(horizon: HorizonPlan) -> list[Expiry]:
     ]
 
 
-def _ends(horizon: HorizonPlan) -> Iterator[tuple[date, str, str, int, float, str, str]]:
+def _ends(horizon: HorizonPlan) -> Iterator[tuple[date, str, str, int | None, float, str, str]]:
     for h in horizon.case.held or ():
         if h.last_day is not None and h.purchase != OWNED:
             yield h.last_day, h.offer, h.purchase, h.instances, usd_per_month(h), "held", ""
     for c in horizon.commitments:
         origin = "signed now" if c.scenario is None else "signed later"
         yield c.last_day, c.offer, c.term, c.instances, usd_per_month(c), origin, c.scenario or ""
+    for a in horizon.case.allowances or ():
+        if a.held and a.last_day is not None:
+            yield a.last_day, a.name, a.term, None, a.held * a.usd_per_h * HOURS_PER_MONTH, "held", ""
+    for signed in horizon.allowances or ():
+        origin = "signed now" if signed.scenario is None else "signed later"
+        yield signed.last_day, signed.name, signed.term, None, signed.usd_per_month, origin, signed.scenario or ""

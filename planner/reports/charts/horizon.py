@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from planner.case.allowances import allowance_of
 from planner.case.case import OWNED
 from planner.case.dates import add_months
 from planner.catalog.terms import in_words
@@ -17,6 +18,8 @@ from planner.plan.horizon.horizon_view import days_of, known_usd, months_name, q
 from planner.reports.charts.svg import COLOURS, Axis, Frame, Line, curves, nice_ticks, picture, text, titled
 from planner.reports.horizon_phrases import NOTHING_USD
 from planner.reports.markup import Html, bar, bar_table, figure, legend
+from planner.reports.phrases import amount_of
+from problems.constants import HOURS_PER_MONTH
 
 HALF, WIDTH, ROW, TOP, FOOT, NAME_LIMIT = 460, 960, 40, 10, 36, 64
 MOST_TICKS, MOST_NAMED = 9, 6
@@ -82,6 +85,17 @@ def rungs(horizon: HorizonPlan) -> Iterator[Rung]:
              c.first_day, c.last_day, "signed later" if c.scenario else "signed now",
              f"{usd(usd_per_month(c))} / month")
         for c in horizon.commitments
+    ]  # fmt: skip
+    found += [
+        Rung(f"{amount_of(a, a.held)} of {a.name}", begin, a.last_day or end, "held",
+             f"{usd(a.held * a.usd_per_h * HOURS_PER_MONTH)} / month")
+        for a in horizon.case.allowances or () if a.held
+    ] + [
+        Rung(f"{amount_of(allowance_of(horizon.case, s.name), s.units)} of {s.name}"
+             + (f", if {s.scenario}" if s.scenario else ""),
+             s.first_day, s.last_day, "signed later" if s.scenario else "signed now",
+             f"{usd(s.usd_per_month)} / month")
+        for s in horizon.allowances or ()
     ]  # fmt: skip
     yield from sorted(found, key=lambda r: (r.last, r.first, r.name))
 
