@@ -77,9 +77,12 @@ def fake_cbc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCbc:
 @both
 def test_1_and_5_a_time_limit_holds_and_is_not_called_optimal(solver: SolverName) -> None:
     model = market_split()  # which takes hours
-    found = solve_mip(model, solver=solver, time_limit_s=1.5)
+    for seconds in (1.5, 6.0, 24.0):  # a busy machine may not have started the solver within the first
+        found = solve_mip(model, solver=solver, time_limit_s=seconds)
+        assert found.stopped_by is StoppedBy.TIME
+        if found.status is Status.FEASIBLE:
+            break
     assert found.status is Status.FEASIBLE
-    assert found.stopped_by is StoppedBy.TIME
     assert found.x is not None
     assert not verify(model, found.x)
     assert found.bound < model.objective(found.x)
