@@ -234,8 +234,7 @@ def lapses_in_horizon(case: Case, a: Allowance) -> bool:
 def allowance_usd(case: Case, a: Allowance, quarter: int) -> float:
     """What is paid in a quarter for what is held of an allowance, for its days."""
     first, last = quarter_days(future_of(case).starts, quarter)
-    inside = max(0, (min(last, a.last_day or last) - first).days + 1) / ((last - first).days + 1)
-    return a.held * a.usd_per_h * HOURS_PER_QUARTER * inside
+    return a.held * a.usd_per_h * HOURS_PER_QUARTER * _share_of_days(None, a.last_day, first, last)
 
 
 def held_usd(case: Case, quarter: int) -> float:
@@ -264,9 +263,13 @@ def usd_in_quarter(holding: Holding, first: date, last: date) -> float:
     """
     if holding.purchase == OWNED:
         return 0.0
-    begins, ends = max(first, holding.first_day or first), min(last, holding.last_day or last)
-    inside = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
+    inside = _share_of_days(holding.first_day, holding.last_day, first, last)
     return holding.instances * holding.usd_per_h * HOURS_PER_QUARTER * inside
+
+
+def _share_of_days(begins: date | None, ends: date | None, first: date, last: date) -> float:
+    """Of the days from first to last, those on which something is there that begins and ends so."""
+    return max(0, (min(last, ends or last) - max(first, begins or first)).days + 1) / ((last - first).days + 1)
 
 
 def held_usd_per_month(case: Case) -> float:

@@ -28,6 +28,7 @@ _TOKENS |= {"1k tokens": 1e-3, "1k": 1e-3, "k tokens": 1e-3}
 
 def usd_per(unit: str, units: Mapping[str, float], example: str) -> Callable[[object], float]:
     """A parser of dollars per `unit`; `units` are all that are known, each by how much of a common one it is."""
+    remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
 
     def parse(value: object) -> float:
         text = value if isinstance(value, str) and len(value) <= 64 else ""
@@ -37,11 +38,9 @@ def usd_per(unit: str, units: Mapping[str, float], example: str) -> Callable[[ob
             try:
                 return parse_usd_bare(value)
             except Expected as expected:
-                remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
                 raise Expected(expected.what, value, remedy) from None
         other = (unit if match[2] is None else match[2]).lower()
         if other not in units:
-            remedy = f'Write dollars, such as {example} or "${example}/{unit}"'
             raise Expected(f"dollars per {unit}", value, remedy)
         amount, ratio = parse_usd_bare(match[1]), units[unit.lower()] / units[other]
         if cents or ratio != 1:

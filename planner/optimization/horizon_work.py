@@ -115,9 +115,7 @@ class HorizonWork:
         offers = {g for q in self.quarters for g in q.case.offers}
         columns = [column for g in sorted(offers) for column in self._columns_of(g, long_terms)]
         for a in self.case.allowances or ():
-            for column in self._columns_of_allowance(a):
-                first = len(columns) - 1 if column.begins_with is not None else None
-                columns.append(replace(column, begins_with=first))
+            columns += self._columns_of_allowance(a, len(columns))
         blocks = tuple(q.block for q in self.quarters)
         spending = tuple(self._spending(columns))
         return HorizonProblem(blocks, tuple(columns), self.future.max_liability_usd, spending, risk=self._risk())
@@ -197,10 +195,12 @@ class HorizonWork:
             most=_most_of([self.quarters[b].block.fleet for b in blocks], g),
         )
 
-    def _columns_of_allowance(self, a: Allowance) -> Iterable[CommitmentColumn]:
-        """From every quarter on in which none of it is held: its fewest units, and lots on top of them."""
+    def _columns_of_allowance(self, a: Allowance, after: int) -> list[CommitmentColumn]:
+        """From every quarter on in which none of it is held: its fewest units, and lots on top of them; `after` so many
+        columns of others."""
+        found: list[CommitmentColumn] = []
         if not lasts_for_quarters(a):
-            return
+            return found
         term, lot = LIKE[a.term], units_of_a_lot(a)
         fewest = round(a.fewest / lot)
         for quarter in range(self.future.quarters):
@@ -212,8 +212,10 @@ class HorizonWork:
                 column = self._column_of_lots(a, lot, quarter, s, months)
                 if column.blocks and column.most > 0:
                     if fewest:
-                        yield _times(column, fewest)
-                    yield replace(column, begins_with=0 if fewest else None)
+                        found.append(_times(column, fewest))
+                        column = replace(column, begins_with=after + len(found) - 1)
+                    found.append(column)
+        return found
 
     def _column_of_lots(
         self, a: Allowance, lot: float, quarter: int, s: Scenario | None, months: float

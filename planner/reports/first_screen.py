@@ -69,10 +69,11 @@ def answer(plan: Plan) -> Hero:
 
 def fleet_lines(plan: Plan, whole: bool = False) -> Iterator[str]:
     """The fleet, and what somebody sees at a glance of it, for a terminal: as much as there is room for, or all."""
-    notes, taken = tuple(glance(plan)), _lines(_below(plan))
+    notes = tuple(glance(plan))
     if whole:
         yield from _some(plan, notes, len(notes))
         return
+    taken = _lines(_below(plan))
     fewer = (_some(plan, notes, n) for n in range(NOTES_SHOWN, -1, -1))
     least = min(LEAST_WORKLOADS, len(pools(plan).rows))
     yield from next((some for some in fewer if _rows_left(plan, some, taken) >= least), _some(plan, notes, 0))
@@ -102,9 +103,12 @@ def _rows_left(plan: Plan, fleet: tuple[str, ...], taken: int) -> int:
 def screen(plan: Plan, whole: bool = False) -> Iterator[Part]:
     """The rest of a terminal's first screen, below the headline; its tables whole, or as far as there is room."""
     parts = _below(plan, whole)
-    rows = min(WORKLOADS_SHOWN, max(LEAST_WORKLOADS, _rows_left(plan, tuple(fleet_lines(plan)), _lines(parts))))
+    rows = None
+    if not whole:
+        left = _rows_left(plan, tuple(fleet_lines(plan)), _lines(parts))
+        rows = min(WORKLOADS_SHOWN, max(LEAST_WORKLOADS, left))
     yield from parts
-    yield TablePart(pools(plan), untitled=TEXT, most_of_text=None if whole else rows)
+    yield TablePart(pools(plan), untitled=TEXT, most_of_text=rows)
     extra = "" if plan.verified or plan.sampled else "; needs fleetplan[verify]"
     yield Lines(tuple(line.format(extra=extra) for line in READ_ON))
 

@@ -422,7 +422,11 @@ def allowance_amount(plan: Plan, a: AllowancePlan) -> str:
 
 def amount_of(a: Allowance, units: float) -> str:
     """Of provisioned units, or dollars an hour."""
-    return counted(int(units), "unit") if a.api is not None else f"{usd_small(units)}/h"
+    return amount(units, a.api is not None)
+
+
+def amount(units: float, of_api: bool) -> str:
+    return counted(int(units), "unit") if of_api else f"{usd_small(units)}/h"
 
 
 def allowance(plan: Plan, a: AllowancePlan) -> str:

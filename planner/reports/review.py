@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog.terms import in_words
-from planner.io.formatting import counted, usd, usd_small
+from planner.io.formatting import usd, usd_small
 from planner.reports.document import Card, Document, Figures, Hero, Items, Lines, Mark, Part, Section, TablePart
+from planner.reports.phrases import amount
 from planner.reports.table import HTML, PLAIN, Table
 from planner.reports.tables import review as tables
 from planner.reports.tables.bill import bill_sentences, bill_tables, lacking_currencies
 from planner.reports.tables.review import signed
-from planner.review.records import AllowanceAhead, Review
+from planner.review.records import Review
 
 TRIED = (
     "Both methods forecast the last weeks from earlier data only; the more accurate one is used. P10 and P90 come from "
@@ -198,7 +199,7 @@ def ahead_sentences(review: Review) -> Iterator[str]:
         yield f"over {span}: {ahead.note}"
         return
     each = [f"{s.instances} x {s.offer} {in_words(s.term)}" for s in ahead.sign_now]
-    each += [f"{_amount(a)} of {a.name} for {a.term}" for a in ahead.allowances or ()]
+    each += [f"{amount(a.units, a.of_api)} of {a.name} for {a.term}" for a in ahead.allowances or ()]
     signed = ", ".join(each) or "nothing"
     yield f"over {span}, with P10, P50 and P90 as scenarios: sign {signed} now, {usd(ahead.expected_cost_usd)} expected"
     offers = {s.offer for s in ahead.sign_now}
@@ -207,10 +208,6 @@ def ahead_sentences(review: Review) -> Iterator[str]:
         what = ", ".join(f"{a.instances} x {a.offer} {a.purchase} (until {a.lapses})" for a in lapsing)
         rest = "from the first day on: this is that renewal, not an additional one"
         yield f"what is signed now includes the replacement of {what} {rest}"
-
-
-def _amount(a: AllowanceAhead) -> str:
-    return counted(int(a.units), "unit") if a.of_api else f"{usd_small(a.units)}/h"
 
 
 def hindsight_sentence(review: Review) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from planner.case.case import RiskMeasure
 from planner.io.result import Result
@@ -10,6 +11,8 @@ from planner.io.validation import Strict
 from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
 
 HORIZON_DIFF_FORMAT = "fleetplan-horizon-diff/1"
+Key = TypeVar("Key", bound=tuple[str, ...])
+N = TypeVar("N", int, float)
 
 
 class SigningChange(Strict):
@@ -122,13 +125,10 @@ def _signed(before: HorizonPlan, after: HorizonPlan) -> list[SigningChange]:
               for h in (before, after)]  # fmt: skip
     return [
         SigningChange(
-            offer=offer, term=term, first_day=day, scenario=scenario or None,
-            instances_before=counts[0].get(key, 0), instances_after=counts[1].get(key, 0),
+            offer=offer, term=term, first_day=day, scenario=scenario or None, instances_before=n, instances_after=now
         )
-        for key in sorted(counts[0].keys() | counts[1].keys())
-        if counts[0].get(key, 0) != counts[1].get(key, 0)
-        for scenario, day, offer, term in [key]
-    ]  # fmt: skip
+        for (scenario, day, offer, term), n, now in _differing(counts, 0)
+    ]
 
 
 def _allowances(before: HorizonPlan, after: HorizonPlan) -> list[AllowanceChange]:
@@ -136,11 +136,15 @@ def _allowances(before: HorizonPlan, after: HorizonPlan) -> list[AllowanceChange
     units = [{(a.scenario or "", f"{a.first_day}", a.name): a.units for a in h.allowances or ()}
              for h in (before, after)]  # fmt: skip
     return [
-        AllowanceChange(
-            name=name, first_day=day, scenario=scenario or None,
-            units_before=units[0].get(key, 0.0), units_after=units[1].get(key, 0.0),
-        )
-        for key in sorted(units[0].keys() | units[1].keys())
-        if units[0].get(key, 0.0) != units[1].get(key, 0.0)
-        for scenario, day, name in [key]
-    ]  # fmt: skip
+        AllowanceChange(name=name, first_day=day, scenario=scenario or None, units_before=n, units_after=now)
+        for (scenario, day, name), n, now in _differing(units, 0.0)
+    ]
+
+
+def _differing(each: Sequence[Mapping[Key, N]], none: N) -> Iterator[tuple[Key, N, N]]:
+    """What two plans do not have alike, in the order of keys, with what each was and is."""
+    before, after = each
+    for key in sorted(before.keys() | after.keys()):
+        was, now = before.get(key, none), after.get(key, none)
+        if was != now:
+            yield key, was, now
