@@ -7,24 +7,21 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections import Counter
+import time
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from tests.support import costs
 from tests.support.browser import Page, browser
-from tests.support.places import TESTS
 from tests.support.shared_plans import SHARED
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-NOT_QUICK = ("oracle", "browser", "process", "slow")
-FEW_CASES = 12
-"""of a test with many parameters, such as seeds, that are quick"""
-SOME_CASES = 16
-"""of a test that compares with enumeration, spread over all of its seeds, unless every case is asked for"""
+BEGAN = "FLEETPLAN_TESTS_BEGAN"
+"""when this run began, for its workers"""
 
 os.environ["FLEETPLAN_VERIFY"] = "0"  # a sample takes seconds; those who test it ask for it
 os.environ["FLEETPLAN_PROGRESS_S"] = "inf"  # lines of progress come by the clock
@@ -38,51 +35,48 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts its b
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--every-case", action="store_true", help=f"all seeds of tests/oracle, instead of {SOME_CASES} of each test"
+        "--depth",
+        choices=costs.DEPTHS,
+        default="usual",
+        help="by what tests cost (tests/costs.txt): quick ones, the usual ones, the deep ones with every seed, or all",
     )
+    parser.addoption("--slice", metavar="K/N", help="every N-th test file from the K-th on, such as 3/10")
+    parser.addoption("--minutes", type=float, help="skip what has not begun by then")
+    parser.addoption("--write-costs", action="store_true", help="measure what runs, and write tests/costs.txt")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """A folder for what is made once in a run (tests/support/shared_plans.py), of this process and of its workers."""
+    costs.Depth.of_this_run = config.getoption("depth")
     if SHARED not in os.environ:
         folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="fleetplan-tests-")
+        os.environ[BEGAN] = str(time.time())
 
         def gone() -> None:
             del os.environ[SHARED]
             shutil.rmtree(folder, ignore_errors=True)
 
         config.add_cleanup(gone)
+    if config.getoption("write_costs"):
+        config.pluginmanager.register(costs.Recorder(config))
+    if config.getoption("minutes") is not None:
+        config.pluginmanager.register(costs.Until(config.getoption("minutes"), float(os.environ[BEGAN])))
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that `-m` does not ask for are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("every_case"):
-        spare = _spare_cases(items)
-        config.hook.pytest_deselected(items=[item for item in items if item in spare])
-        items[:] = [item for item in items if item not in spare]
-    seen: Counter[str] = Counter()
     for item in items:
-        if item.path.is_relative_to(TESTS / "oracle"):
-            item.add_marker("oracle")
         if "page" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
-        test = item.nodeid.split("[")[0]
-        seen[test] += 1
-        if seen[test] <= FEW_CASES and not any(item.get_closest_marker(mark) for mark in NOT_QUICK):
-            item.add_marker("quick")
-
-
-def _spare_cases(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Of each test against enumeration all but a spread of its cases, the first and the last among them."""
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.path.is_relative_to(TESTS / "oracle"):
-            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    spare = set()
-    for some in cases.values():
-        kept = {round(i * (len(some) - 1) / (SOME_CASES - 1)) for i in range(SOME_CASES)}
-        spare |= {item for i, item in enumerate(some) if len(some) > SOME_CASES and i not in kept}
-    return spare
+    wanted = [item for item in items if costs.is_wanted(item, config.getoption("depth"))]
+    if config.getoption("slice"):
+        first, of = map(int, config.getoption("slice").split("/"))
+        files = sorted({item.path for item in wanted})
+        chosen = {file for number, file in enumerate(files) if number % of == first % of}
+        wanted = [item for item in wanted if item.path in chosen]
+    kept = set(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = wanted
 
 
 @pytest.fixture(scope="session")

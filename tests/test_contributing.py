@@ -8,12 +8,15 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import NOT_QUICK
+from tests.support.costs import COSTS, DEPTHS, ELSEWHERE, Depth, is_wanted, name_of
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.shared_plans import SHARED, made_once
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -21,14 +24,67 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 TOOL = ROOT / ".ci" / "tool"
 
 
-def test_every_mark_is_registered_and_described() -> None:
+def test_every_mark_and_depth_is_described() -> None:
     marks = [line.split(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]]
-    assert marks == [*NOT_QUICK, "quick"]
-    assert [mark for mark in marks if f"`{mark}`" not in CONTRIBUTING] == []
+    assert marks == [*ELSEWHERE, "smoke"]
+    assert [word for word in (*marks, *DEPTHS) if f"`{word}`" not in CONTRIBUTING] == []
 
 
-def test_this_one_is_quick_and_nothing_else(request: pytest.FixtureRequest) -> None:
-    assert [mark.name for mark in request.node.iter_markers()] == ["quick"]
+def test_every_test_of_the_file_of_costs_is_there() -> None:
+    lost = [name for name in COSTS if f"def {name.split('::')[1]}(" not in (ROOT / name.split("::")[0]).read_text()]
+    assert lost == [], "python -m pytest -n auto --depth all --write-costs writes tests/costs.txt anew"
+
+
+class Asked:
+    """A test as pytest hands it over: its name, its marks, and how many seeds it has."""
+
+    def __init__(self, name: str, marks: tuple[str, ...] = (), seeds: int = 1) -> None:
+        self.nodeid, self.marks, self.function = name, marks, SimpleNamespace(seeds=seeds)
+
+    def get_closest_marker(self, mark: str) -> str | None:
+        return mark if mark in self.marks else None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "marks", "seeds", "depths"),
+    [
+        (0.0, (), 1, "quick usual"),
+        (0.3, (), 1, "usual"),
+        (0.7, (), 1, "deep"),
+        (0.7, ("smoke",), 1, "usual"),
+        (0.0, ("process",), 1, "deep"),
+        (0.0, ("process", "smoke"), 1, "usual"),
+        (9.0, (), 60, "usual deep"),
+        (60.0, (), 60, "deep"),
+    ],
+)
+def test_what_a_test_costs_decides_when_it_runs(
+    seconds: float, marks: tuple[str, ...], seeds: int, depths: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(COSTS, "a.py::test", seconds)
+    asked: Any = Asked("a.py::test[case]", marks, seeds)
+    assert [depth for depth in DEPTHS if is_wanted(asked, depth)] == [*depths.split(), "all"]
+
+
+def test_of_seeds_as_many_run_as_half_a_second_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    @for_each("seed", range(60))
+    def test_of_seeds(seed: int) -> None:
+        seen.append(seed)
+        assert seed < 40, "too large"
+
+    name = name_of(test_of_seeds)
+    for depth, cost, expected in (("usual", 6.0, 5), ("deep", 6.0, 60), ("usual", 0.2, 60), ("usual", 100.0, 1)):
+        monkeypatch.setattr(Depth, "of_this_run", depth)
+        monkeypatch.setitem(COSTS, name, cost)
+        seen.clear()
+        if expected > 1:
+            with pytest.raises(pytest.fail.Exception, match="59: AssertionError: too large"):
+                test_of_seeds()
+        else:
+            test_of_seeds()
+        assert len(seen) == expected
 
 
 def test_hooks_run_tools_of_the_development_extra_wherever_they_are() -> None:

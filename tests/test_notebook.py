@@ -13,7 +13,6 @@ from tests.support.places import ROOT
 CELLS = json.loads((ROOT / "examples" / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
 
 
-@pytest.mark.slow
 def test_every_cell_runs_and_its_last_line_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}

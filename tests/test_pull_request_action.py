@@ -73,7 +73,6 @@ def step(name: str, folder: Path, **values: str) -> int:
 
 
 @pytest.mark.process
-@pytest.mark.slow
 def test_every_step_runs(repository: Path) -> None:
     scripts = [name for name in STEPS if "run" in STEPS[name]]
     assert scripts == ["plan", "check", "compare", "comment", "post", "gate"]

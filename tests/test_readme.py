@@ -25,6 +25,7 @@ from tests.refresh import (
 )
 from tests.support import api_reference, tutorials
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
@@ -94,7 +95,7 @@ def test_pages_are_short_enough_to_be_read() -> None:
     assert {page.name: n for page, n in words.items() if (limit := most(page)) is not None and n > limit} == {}
 
 
-@pytest.mark.parametrize("page", FOLLOWED, ids=lambda p: f"{p.parent.name}/{p.stem}")
+@for_each("page", FOLLOWED)
 def test_commands_in_guides_have_the_options_they_name(page: Path) -> None:
     """Whether or not their files exist: a command and every option of it are known."""
     blocks = re.findall(r"^```bash\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -117,13 +118,12 @@ def test_the_reference_is_that_of_the_public_names() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted((DOCS / "start").glob("*.md")), ids=lambda p: p.stem)
 def test_tutorials_work_word_for_word(page: Path, tmp_path: Path) -> None:
     assert tutorials.missing_lines(page, tmp_path) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+@for_each("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):

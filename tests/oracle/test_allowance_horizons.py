@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch
 from tests.oracle.allowance_horizons import AllowanceHorizon, dollar_horizon, least_usd, truth_of, units_horizon
+from tests.support.rows import for_each
 
 GAP = 5e-3
 SEEDS = range(30)
@@ -19,8 +18,8 @@ def of(kind: str, seed: int) -> AllowanceHorizon:
     return dollar_horizon(seed) if kind == "dollars" else units_horizon(seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", ["dollars", "units"])
+@for_each("seed", SEEDS)
+@for_each("kind", ["dollars", "units"])
 def test_the_optimum_is_that_of_trying_everything(kind: str, seed: int) -> None:
     horizon, truth = of(kind, seed), truth_of(kind, seed)
     solver: SolverName = "highs" if seed == 7 else "cbc"

@@ -18,6 +18,7 @@ from tests.oracle.allowances import dollar_case, least_usd, units_case
 from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 DOLLARS, UNITS, SEVERAL = range(100), range(60), range(20)
 
@@ -27,12 +28,12 @@ def truth_of(kind: str, seed: int) -> float:
     return least_usd(dollar_case(seed) if kind == "dollars" else units_case(seed))
 
 
-@pytest.mark.parametrize("seed", DOLLARS)
+@for_each("seed", DOLLARS)
 def test_a_savings_plan_is_that_of_brute_force(seed: int) -> None:
     agrees(dollar_case(seed), truth_of("dollars", seed), "cbc" if seed % 3 else "highs")
 
 
-@pytest.mark.parametrize("seed", UNITS)
+@for_each("seed", UNITS)
 def test_provisioned_units_are_those_of_brute_force(seed: int) -> None:
     agrees(units_case(seed), truth_of("units", seed), "cbc" if seed % 3 else "highs")
 
@@ -41,8 +42,8 @@ def agrees(case: Case, truth: float, solver: SolverName) -> None:
     check_optimum(case, truth, solver)
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 4))
-@pytest.mark.parametrize("kind", ["dollars", "units"])
+@for_each("seed", range(0, 60, 4))
+@for_each("kind", ["dollars", "units"])
 def test_no_bound_of_column_generation_exceeds_the_optimum(kind: str, seed: int) -> None:
     check_bounds((dollar_case(seed) if kind == "dollars" else units_case(seed)).fleet, truth_of(kind, seed))
 
@@ -58,7 +59,7 @@ def test_allowances_decide() -> None:
     assert found == {"dollars": 28, "units": 23}
 
 
-@pytest.mark.parametrize("seed", SEVERAL)
+@for_each("seed", SEVERAL)
 def test_a_plan_of_one_family_before_one_of_all_keeps_its_bound(seed: int) -> None:
     """Their order costs a plan more than the program knows, never less."""
     case = dollar_case(seed)
@@ -76,7 +77,7 @@ def test_a_plan_of_one_family_before_one_of_all_keeps_its_bound(seed: int) -> No
     assert solution.bound_usd_per_month <= alone.objective * (1 + 1e-9) + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 3))
+@for_each("seed", range(0, 60, 3))
 def test_a_budget_counts_what_is_signed_and_covered(seed: int) -> None:
     """One month: what the best plan costs is enough, a hundredth less is not."""
     truth = truth_of("dollars", seed)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pytest
 
 from problems.api_limit_rows import api_limits_are_kept
 from problems.api_limits import ApiLimit
@@ -18,6 +17,7 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.api_limits import least_usd, limited_case
 from tests.oracle.bounds import check_bounds, check_optimum
 from tests.support.fleets import Case, random_case
+from tests.support.rows import for_each
 
 SEEDS = range(60)
 
@@ -27,7 +27,7 @@ def truth_of(seed: int) -> float:
     return least_usd(*limited_case(seed))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     case, truth = limited_case(seed)[0], truth_of(seed)
     check_optimum(case, truth, "cbc" if seed % 3 else "highs")
@@ -44,7 +44,7 @@ def test_the_limits_decide() -> None:
     assert outcomes == {"costs more": 30, "infeasible": 0}
 
 
-@pytest.mark.parametrize("seed", SEEDS[::3])
+@for_each("seed", SEEDS[::3])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
     check_bounds(limited_case(seed)[0].fleet, truth_of(seed))
 
@@ -66,7 +66,7 @@ def mixed_case(seed: int, looser: float) -> Case:
     return replace(case, api_limits=tuple(limits))
 
 
-@pytest.mark.parametrize("seed", range(0, 48, 3))
+@for_each("seed", range(0, 48, 3))
 def test_no_plan_of_a_tighter_limit_is_cheaper_than_the_bound_of_a_looser_one(seed: int) -> None:
     tight, loose, free = (
         solve_fleet(case.fleet, Options(solver="cbc" if seed % 2 else "highs", gap_frac=0.0))

@@ -19,13 +19,14 @@ from tests.oracle.linear_program import linear_program
 from tests.oracle.menus import Choice, WayFilter, served_ways
 from tests.oracle.rules import least_outlet_cost, work_done
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 MONTH = 730.0
 
 
-@pytest.mark.parametrize("members", [1, 2])
-@pytest.mark.parametrize("outlet", [True, False])
+@for_each("members", [1, 2])
+@for_each("outlet", [True, False])
 def test_routing_is_that_of_a_linear_program(members: int, outlet: bool) -> None:
     """Three lengths, some of which a deployment cannot serve, and some that nobody asks for."""
     rng = np.random.default_rng([members, outlet])

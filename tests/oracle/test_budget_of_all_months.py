@@ -11,6 +11,7 @@ from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import lever_case
+from tests.support.rows import for_each
 
 SEEDS = [8, 25, 29, 36, 37, 42, 52, 59]
 
@@ -19,7 +20,7 @@ def on_average(fleet: FleetProblem) -> FleetProblem:
     return replace(fleet, budget_usd_per_month=None, budget_usd_on_average=fleet.budget_usd_per_month)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     case = lever_case(seed).case
     assert case.budget_usd_per_month is not None and case.fleet.months == 1

@@ -19,6 +19,7 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.capped_horizons import capped_horizon
 from tests.oracle.vendor_caps import RULE
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 API, P, Q = ("api", "a"), ("provider", "p"), ("provider", "q")
 
@@ -56,7 +57,7 @@ def lengths_apart() -> Case:
     return Case((pool,), offers, np.array([300.0, 430.0]), np.array([0, 0]), vendors=rules)
 
 
-@pytest.mark.parametrize("cap_usd", [None, 0.0, 1.0, 1e5])
+@for_each("cap_usd", [None, 0.0, 1.0, 1e5])
 def test_a_cap_on_a_vendor_that_is_paid_nothing_changes_nothing(cap_usd: float | None) -> None:
     """What cannot serve all lengths is part of a mix, of which the other member may have no replica."""
     case = lengths_apart()

@@ -16,13 +16,14 @@ import pytest
 from problems.model import Column, Row, build_model
 from solvers.backends.result import Status
 from solvers.backends.solve import SolverName, solve_mip
+from tests.support.rows import for_each
 
 OPTIMA = {"knapsack.json": 10920.749265564, "flow_cover.json": 4401.078419585, "presolve.json": 4898.626062323}
 
 
-@pytest.mark.parametrize(("file", "optimum"), OPTIMA.items())
-@pytest.mark.parametrize("solver", ["cbc", "highs"])
-@pytest.mark.parametrize("started", [True, False])
+@for_each(("file", "optimum"), OPTIMA.items())
+@for_each("solver", ["cbc", "highs"])
+@for_each("started", [True, False])
 def test_nothing_takes_the_optimum_away(solver: SolverName, started: bool, file: str, optimum: float) -> None:
     data = json.loads(Path(__file__).with_name(file).read_text())
     columns = [Column((k,), *column) for k, column in enumerate(data["columns"])]

@@ -8,13 +8,13 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pytest
 
 from solvers.pricing.column_generation import ColumnGeneration
 from tests.oracle.bounds import check_optimum
 from tests.oracle.brute_force import Truth, brute_force
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 SEEDS = range(60)
 
@@ -36,13 +36,13 @@ def truth_of(seed: int) -> Truth:
     return brute_force(energy_case(seed))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     truth = truth_of(seed)
     check_optimum(energy_case(seed), truth.objective, "cbc" if seed % 3 else "highs")
 
 
-@pytest.mark.parametrize("seed", SEEDS[::3])
+@for_each("seed", SEEDS[::3])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
     truth, bounds = truth_of(seed).objective, []
     generation = ColumnGeneration(energy_case(seed).fleet, lambda n, bound: bounds.append(bound))

@@ -19,6 +19,7 @@ from tests.oracle.large_cases import at_most, deadline_case, mix_case
 from tests.oracle.linear_program import linear_program
 from tests.oracle.routes import Routes
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 MONTH = 730.0
@@ -80,7 +81,7 @@ def test_three_deployments_by_hand() -> None:
     assert usd == [9 * MONTH, 6 * MONTH, 3 * MONTH]
 
 
-@pytest.mark.parametrize("quota", [68, 71, 97, 127])
+@for_each("quota", [68, 71, 97, 127])
 def test_work_that_fills_its_quota_by_hand(quota: int) -> None:
     """So many replicas do the work if they are never idle; with one less, the dear ones do."""
     pool = Pool(
@@ -108,13 +109,13 @@ def test_a_share_by_hand() -> None:
     assert least_objective(with_api) == (8 + 2 * 2) * MONTH, "no share is asked of an API"
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5, 6, 9, 12, 14, 15, 17, 18, 19, 20])
+@for_each("seed", [1, 2, 5, 6, 9, 12, 14, 15, 17, 18, 19, 20])
 def test_mixes_of_two_are_those_of_the_other_brute_force(seed: int) -> None:
     case = at_most(mix_case(seed), 2)
     assert least_objective(case) == pytest.approx(brute_force(case).objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_less_work_that_waits_is_that_of_the_other_brute_force(seed: int) -> None:
     case = deadline_case(seed)
     offers = {
@@ -126,7 +127,7 @@ def test_less_work_that_waits_is_that_of_the_other_brute_force(seed: int) -> Non
     assert least_objective(less) == pytest.approx(brute_force(less).objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@for_each("seed", range(16))
 def test_shares_without_mixes_are_those_of_the_other_enumeration(seed: int) -> None:
     case = vendor_shares.share_case(seed)
     assert least_objective(case) == pytest.approx(vendor_shares.least_usd(case), rel=1e-9)

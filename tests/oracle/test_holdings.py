@@ -15,12 +15,13 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import case_with_holdings, truth_of
 from tests.oracle.plans import check_plan
+from tests.support.rows import for_each
 
 SEEDS = [*range(1, 180, 11), 44]
 """in 44 an offer with instances on hand is of use in mixes only, which are written down late"""
 
 
-@pytest.mark.parametrize(("seed", "solver"), [*((s, "cbc") for s in SEEDS), *((s, "highs") for s in SEEDS[::6])])
+@for_each(("seed", "solver"), [*((s, "cbc") for s in SEEDS), *((s, "highs") for s in SEEDS[::6])])
 def test_the_optimum_is_that_of_brute_force(seed: int, solver: SolverName) -> None:
     case = case_with_holdings(seed)
     truth, solution = brute_force(case), solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
@@ -39,7 +40,7 @@ def test_holdings_decide_some_of_these_cases() -> None:
     assert sum(cheaper) > len(SEEDS) / 2
 
 
-@pytest.mark.parametrize("seed", SEEDS[:6])
+@for_each("seed", SEEDS[:6])
 def test_what_is_held_never_raises_the_cost(seed: int) -> None:
     assert brute_force(case_with_holdings(seed)).objective <= truth_of(seed).objective * (1 + 1e-9)
 

@@ -26,6 +26,7 @@ from tests.oracle.horizons import (
     tiny_horizon_apart,
     with_budget,
 )
+from tests.support.rows import for_each
 
 SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
 AMENDED_SEEDS = [14, 15, 19]
@@ -39,7 +40,7 @@ def solved(problem: HorizonProblem, solver: SolverName = "cbc") -> HorizonSoluti
     return HorizonSearch(problem, Options(solver=solver, gap_frac=GAP)).run()
 
 
-@pytest.mark.parametrize(("seed", "solver"), [*((s, "cbc") for s in SEEDS), *((s, "highs") for s in SEEDS[1::3])])
+@for_each(("seed", "solver"), [*((s, "cbc") for s in SEEDS), *((s, "highs") for s in SEEDS[1::3])])
 def test_the_optimum_is_that_of_trying_everything(seed: int, solver: SolverName) -> None:
     horizon = tiny_horizon(seed)
     truth, solution = least_usd(horizon), solved(horizon.problem, solver)
@@ -60,7 +61,7 @@ def test_scenarios_with_prices_and_quotas_of_their_own(seed: int) -> None:
     assert solution.gap_frac <= GAP
 
 
-@pytest.mark.parametrize(("seed", "solver"), [*((s, "cbc") for s in CAPPED_SEEDS), (CAPPED_SEEDS[0], "highs")])
+@for_each(("seed", "solver"), [*((s, "cbc") for s in CAPPED_SEEDS), (CAPPED_SEEDS[0], "highs")])
 def test_caps_on_vendors_in_every_block(seed: int, solver: SolverName) -> None:
     """Commitments count in the cap of their vendor."""
     horizon = capped_horizon(seed)
@@ -76,9 +77,7 @@ BEYOND_ANY_PLAN = [27, 41, 43]
 """each of two budgets could be kept, but not both"""
 
 
-@pytest.mark.parametrize(
-    ("seed", "worst"), [(8, False), *((s, False) for s in BUDGET_SEEDS), *((s, True) for s in BUDGET_SEEDS)]
-)
+@for_each(("seed", "worst"), [(8, False), *((s, False) for s in BUDGET_SEEDS), *((s, True) for s in BUDGET_SEEDS)])
 def test_budgets_over_quarters_couple_them(seed: int, worst: bool) -> None:
     """Commitments count by the month; where the cheapest plan does not keep to a budget, the next one that does is
     found, or it is proved that there is none."""
@@ -96,7 +95,7 @@ def test_budgets_over_quarters_couple_them(seed: int, worst: bool) -> None:
 SERVER_SEEDS = range(60)
 
 
-@pytest.mark.parametrize("seed", SERVER_SEEDS)
+@for_each("seed", SERVER_SEEDS)
 def test_servers_that_are_bought(seed: int) -> None:
     """With lead times, room for two, energy by use, and what they may still lose in value after the horizon."""
     horizon = horizon_with_servers(seed)
@@ -143,7 +142,7 @@ def apart(seed: int) -> TinyHorizon:
     return horizon
 
 
-@pytest.mark.parametrize(("seed", "solver"), [*((s, "cbc") for s in APART), *((s, "highs") for s in (23, 27, 41))])
+@for_each(("seed", "solver"), [*((s, "cbc") for s in APART), *((s, "highs") for s in (23, 27, 41))])
 def test_the_least_worst_case_is_that_of_trying_everything(seed: int, solver: SolverName) -> None:
     """The first quarter has a month of each scenario, and who serves is the same in both."""
     horizon = apart(seed)

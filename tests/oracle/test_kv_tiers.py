@@ -16,6 +16,7 @@ from planner.case.case import Case, kinds_of
 from planner.case.slots import slots_of
 from planner.optimization.formulate import pool_of
 from planner.plan.plan import Plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 DEMAND = """
@@ -92,7 +93,7 @@ def _usd(case: Case, group: PoolSpec, c: Candidate) -> float:
     return total
 
 
-@pytest.mark.parametrize("which", range(len(CASES)))
+@for_each("which", range(len(CASES)))
 def test_the_plan_is_the_best_of_every_tier_and_deployment(which: int) -> None:
     plan, least = plan_of(which), least_by_option(which)
     assert plan.cost_usd_per_month == pytest.approx(min(least.values()), rel=1e-6)

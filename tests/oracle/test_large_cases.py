@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pytest
 
 from problems.recipes.vendors import NO_VENDORS
 from solvers.backends.solve import SolverName
@@ -17,6 +16,7 @@ from tests.oracle.large_cases import CLASSES, at_most, narrower
 from tests.oracle.verdicts import Verdict
 from tests.support.fleets import Case
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 SEEDS = {
     "deadlines": [0, 1, 2, 3, 5, 7, 9, 10, 11, 12, 36],
@@ -49,19 +49,19 @@ def verdict_of(name: str, seed: int) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize(("name", "seed"), EVERY)
+@for_each(("name", "seed"), EVERY)
 def test_what_is_proved_is_true(name: str, seed: int) -> None:
     assert verdict_of(name, seed).problems == []
 
 
-@pytest.mark.parametrize(("name", "seed"), EVERY[2::5])
+@for_each(("name", "seed"), EVERY[2::5])
 def test_a_search_that_must_not_branch_says_nothing_wrong(name: str, seed: int) -> None:
     verdict = Verdict(case_of(name, seed), truth_of(name, seed))
     verdict.hold(options(seed, nodes=0))
     assert verdict.problems == []
 
 
-@pytest.mark.parametrize(("name", "seed"), EVERY[::4])
+@for_each(("name", "seed"), EVERY[::4])
 def test_more_to_choose_from_costs_no_more(name: str, seed: int) -> None:
     verdict = Verdict(case_of(name, seed), truth_of(name, seed), verdict_of(name, seed).found)
     for menu in narrower(verdict.case, seed):

@@ -28,6 +28,7 @@ from tests.oracle.cases import lever_case, truth_of
 from tests.oracle.menus import Choice, Way
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 SEEDS = [*range(180), 378, 541, 1719]
 """the rest: cases that have gone wrong before"""
@@ -52,12 +53,12 @@ def check_solution(seed: int, solution: FleetSolution) -> None:
     check_plan(lever_case(seed).case, solution.best)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     check_solution(seed, solved(seed))
 
 
-@pytest.mark.parametrize("seed", FEW)
+@for_each("seed", FEW)
 def test_with_the_other_solver(seed: int) -> None:
     check_solution(seed, solve_fleet(lever_case(seed).case.fleet, Options(solver="highs", gap_frac=0.0)))
 
@@ -128,7 +129,7 @@ def _each_deployment(case: Case, **change: object) -> Case:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lever", "times"),
     [("start", 6), ("types", 2), ("budget", 18), ("quotas", 7), ("team", 22), ("zones", 9), ("slow start", 4)],
 )
@@ -141,12 +142,12 @@ def test_without_a_lever_some_optimum_changes(lever: str, times: int) -> None:
     assert changed == times
 
 
-@pytest.mark.parametrize("seed", SEEDS[::6])
+@for_each("seed", SEEDS[::6])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
     check_bounds(lever_case(seed).case.fleet, truth_of(seed).objective)
 
 
-@pytest.mark.parametrize("seed", SEEDS[1::6])
+@for_each("seed", SEEDS[1::6])
 def test_the_bound_holds_at_any_prices(seed: int) -> None:
     """Weak duality needs no optimal prices: those of column generation, each changed at random."""
     case, truth = lever_case(seed).case, truth_of(seed)
@@ -184,7 +185,7 @@ def cheapest_with_serving(case: Case, priced: Priced, k: int) -> float:
     return cheapest_with(case, choice_of(priced), same)
 
 
-@pytest.mark.parametrize("seed", SEEDS[2::14])
+@for_each("seed", SEEDS[2::14])
 def test_servings_are_left_out_only_when_no_cheaper_plan_uses_them(seed: int) -> None:
     """The bound of a recipe and of a serving is below the best plan that uses it, and what is dropped stays dropped."""
     case, truth = lever_case(seed).case, truth_of(seed)
@@ -240,7 +241,7 @@ def test_servings_cut_for_size_are_covered_by_the_bound(room: int, monkeypatch: 
     assert cut > 0
 
 
-@pytest.mark.parametrize("seed", SEEDS[4::12])
+@for_each("seed", SEEDS[4::12])
 def test_a_search_cut_short_says_so(seed: int) -> None:
     """Few nodes, a wide gap, or no mixes written down in time: never a bound above the optimum, never a false proof."""
     truth = truth_of(seed)
@@ -274,8 +275,8 @@ def test_more_workloads_than_the_program_has_room_for() -> None:
     assert solution.cost_usd_per_month == pytest.approx(len(names) * 3.6 * 730)
 
 
-@pytest.mark.parametrize("quiet_rps", [0.2, 1.0])
-@pytest.mark.parametrize("short_frac", [1e-9, 1e-8, 5e-8, 2e-7, 1e-6])
+@for_each("quiet_rps", [0.2, 1.0])
+@for_each("short_frac", [1e-9, 1e-8, 5e-8, 2e-7, 1e-6])
 def test_a_budget_just_too_small_is_infeasible(short_frac: float, quiet_rps: float) -> None:
     """A few cents under a bill of millions, in one month or in both, must be an answer, not an error."""
     api = Api("api", np.array([1.0]))

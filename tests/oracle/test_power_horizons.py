@@ -7,11 +7,10 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 
-import pytest
-
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch
 from tests.oracle.power_horizons import powered_costs, powered_horizon
+from tests.support.rows import for_each
 
 SEEDS = range(60)
 GAP = 1e-3
@@ -22,7 +21,7 @@ def truth_of(seed: int) -> tuple[float, float]:
     return powered_costs(powered_horizon(seed))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_the_optimum_is_that_of_trying_everything(seed: int) -> None:
     horizon = powered_horizon(seed)
     measures = zip(truth_of(seed), (horizon.problem, horizon.worst_case), strict=True)

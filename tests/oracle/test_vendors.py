@@ -29,6 +29,7 @@ from tests.oracle.vendor_caps import cap_case, tight_case, without_vendor
 from tests.oracle.vendor_shares import least_usd, share_case
 from tests.oracle.vendors import vendor_case
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 SEEDS = range(40)
 SHARES = range(16)
@@ -40,9 +41,7 @@ def truth_of(seed: int) -> Truth:
     return brute_force(vendor_case(seed))
 
 
-@pytest.mark.parametrize(
-    ("seed", "solver"), [*((seed, "cbc" if seed % 3 else "highs") for seed in SEEDS), (107, "highs")]
-)
+@for_each(("seed", "solver"), [*((seed, "cbc" if seed % 3 else "highs") for seed in SEEDS), (107, "highs")])
 def test_the_optimum_is_that_of_brute_force(seed: int, solver: SolverName) -> None:
     case, truth = vendor_case(seed), truth_of(seed)
     check_optimum(case, truth.objective, solver)
@@ -70,12 +69,12 @@ def test_the_rules_decide() -> None:
     assert outcomes == {"costs more": 17, "infeasible": 7}
 
 
-@pytest.mark.parametrize("seed", SEEDS[::4])
+@for_each("seed", SEEDS[::4])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
     check_bounds(vendor_case(seed).fleet, truth_of(seed).objective)
 
 
-@pytest.mark.parametrize("seed", SEEDS[1::4])
+@for_each("seed", SEEDS[1::4])
 def test_a_search_cut_short_says_so(seed: int) -> None:
     case, truth = vendor_case(seed), truth_of(seed)
     for options in (Options(gap_frac=0.0, node_limit=0), Options(gap_frac=0.1), Options(time_limit_s=0.01)):
@@ -88,7 +87,7 @@ def test_a_search_cut_short_says_so(seed: int) -> None:
             check_plan(case, solution.best)
 
 
-@pytest.mark.parametrize(("seed", "solver"), [(seed, "cbc" if seed % 3 else "highs") for seed in SHARES])
+@for_each(("seed", "solver"), [(seed, "cbc" if seed % 3 else "highs") for seed in SHARES])
 def test_least_shares_give_the_optimum_of_brute_force(seed: int, solver: SolverName) -> None:
     case, truth = share_case(seed), least_usd(share_case(seed))
     solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
@@ -110,14 +109,14 @@ def capped_usd(seed: int) -> float:
     return vendor_caps.least_usd(cap_case(seed))
 
 
-@pytest.mark.parametrize("solver", ["cbc", "highs"])
-@pytest.mark.parametrize("seed", CAPS)
+@for_each("solver", ["cbc", "highs"])
+@for_each("seed", CAPS)
 def test_caps_on_what_vendors_are_paid_give_the_optimum_of_brute_force(seed: int, solver: SolverName) -> None:
     case, truth = cap_case(seed), capped_usd(seed)
     check_optimum(case, truth, solver)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_caps_that_shut_vendors_out_give_the_optimum_of_brute_force(seed: int) -> None:
     case = tight_case(seed)
     truth = vendor_caps.least_usd(case)
@@ -129,8 +128,8 @@ def test_caps_that_shut_vendors_out_give_the_optimum_of_brute_force(seed: int) -
         assert limits_are_kept(case.fleet, solution.best)
 
 
-@pytest.mark.parametrize("make", [cap_case, tight_case])
-@pytest.mark.parametrize("seed", range(20, 28))
+@for_each("make", [cap_case, tight_case])
+@for_each("seed", range(20, 28))
 def test_no_bound_under_caps_exceeds_the_optimum(seed: int, make: Callable[[int], Case]) -> None:
     bounds: list[float] = []
     truth = vendor_caps.least_usd(make(seed))

@@ -31,6 +31,7 @@ from planner.reports.summary import horizon_summary
 from planner.reports.tables.horizon_allowances import allowance_use, allowances
 from planner.reports.text import as_text
 from solvers.search.fleet_solution import Options
+from tests.support.rows import for_each
 from tests.support.tampering import rehashed
 
 HOURS = 730.0
@@ -83,7 +84,7 @@ def planned(text: str) -> HorizonPlan:
     return plan_horizon(planner.case_from_text(text), Options(solver="highs"), compare=False)
 
 
-@pytest.mark.parametrize("text", [DOLLARS, SCENARIOS, LAPSING, UNITS])
+@for_each("text", [DOLLARS, SCENARIOS, LAPSING, UNITS])
 def test_what_is_planned_is_true(text: str) -> None:
     plan = planned(text)
     assert check_plan(plan.as_json()) == []
@@ -227,7 +228,7 @@ def _as_if_for_sale(data: dict[str, Any]) -> None:
     rehashed(plan)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "words"),
     [
         (_signed(lambda a: a.update(units=2 * a["units"])), "what is held"),
@@ -262,7 +263,7 @@ RULES: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("update", "words"), RULES)
+@for_each(("update", "words"), RULES)
 def test_a_plan_against_the_rules_is_refused(update: dict[str, Any], words: str) -> None:
     """The case inside is another one."""
     data = copy.deepcopy(planned(SCENARIOS).as_json())

@@ -30,6 +30,7 @@ from planner.reports.tables.answers import to_sign
 from planner.reports.tables.plan import allowances
 from planner.review.bills.bill import BillSpec, read_bill
 from planner.review.bills.reconciliation import reconcile
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import rehashed
 
@@ -173,7 +174,7 @@ RULES: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("text", "change", "why"), RULES)
+@for_each(("text", "change", "why"), RULES)
 def test_a_plan_against_the_rules_is_refused(text: str, change: dict[str, Any], why: str) -> None:
     """The case inside is another one: what is signed breaks its rules, or covers less."""
     data = planned(text).as_json()

@@ -20,6 +20,7 @@ from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.reports.phrases import limits_reached
 from planner.verification.serving import ServeOptions, verify_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import rehashed
 
@@ -78,7 +79,6 @@ def test_cached_tokens_count_as_the_provider_says() -> None:
     assert left < 0.5 * tokens[0]
 
 
-@pytest.mark.slow
 def test_what_goes_to_an_api_stays_within_its_limits() -> None:
     free = fleet_plan(case())
     assert free.workloads[0].api_share_frac == 1
@@ -94,7 +94,6 @@ def test_what_goes_to_an_api_stays_within_its_limits() -> None:
     assert (changed.before, changed.after) == (None, 300)
 
 
-@pytest.mark.slow
 def test_verify_says_that_it_turns_nobody_away() -> None:
     """Of an API that the plan uses and whose limits it has, once; of others nothing."""
     limited, free = (
@@ -105,7 +104,6 @@ def test_verify_says_that_it_turns_nobody_away() -> None:
     assert not any("turns nobody away" in note for note in free)
 
 
-@pytest.mark.slow
 def test_a_plan_that_asks_too_much_is_refused() -> None:
     data = fleet_plan(case("requests_per_minute: 1M")).as_json()
     assert not check_plan(data)
@@ -114,7 +112,6 @@ def test_a_plan_that_asks_too_much_is_refused() -> None:
     assert any("requests go to openai/gpt-4.1-nano in the busiest minute, 50 allowed" in p for p in check_plan(data))
 
 
-@pytest.mark.slow
 def test_the_account_and_the_limit_agree() -> None:
     """All of a workload at the API: its requests a minute, in the busiest minute, by the arithmetic of the limit."""
     plan = fleet_plan(case("tokens_per_minute: 100M"))
@@ -136,7 +133,7 @@ def test_limits_can_be_relaxed_and_taken_away() -> None:
     assert not has_quotas(without_quotas(limited))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limits", "message"),
     [
         ("{openai/gpt-4.1: {requests_per_minute: 200}}", "is not on the menu"),

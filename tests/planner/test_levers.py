@@ -23,9 +23,8 @@ from planner.case.case import Case
 from planner.case.demand.schema import DemandFile
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan, plan_of
-
-pytestmark = pytest.mark.slow
 
 PAGE = ROOT / "docs" / "reference" / "levers.md"
 HOURS = 730.0
@@ -434,7 +433,7 @@ def test_the_page_has_every_lever_and_every_example() -> None:
     assert files <= {row.example for row in rows()}
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row.lever)
+@for_each("row", rows())
 def test_a_lever_costs_what_the_page_says_and_why(row: Row) -> None:
     off, on = planned(row.example, row.off), planned(row.example, row.on)
     dearer, cheaper = (off, on) if row.lever in EXPLAINED else (on, off)

@@ -22,8 +22,6 @@ from tests.support.shared_plans import fleet_plan
 from tests.support.shown import first_screen, plan_markdown, plan_text, unwrapped
 from tests.support.tampering import Json, rehashed
 
-pytestmark = pytest.mark.slow
-
 CONTEXT, OVER = 131_072, 0.0150
 """of llama-3.1-8b, and the share of the requests below that are longer"""
 TEXT = """\

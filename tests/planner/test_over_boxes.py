@@ -31,6 +31,7 @@ from planner.plan.account.boxes import boxes_filled
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import passes_unlisted, rehashed
 
@@ -134,7 +135,7 @@ catalog:
 """
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("link", "why"),
     [
         ("", "no fast interconnect between boxes is known"),
@@ -287,7 +288,7 @@ TAMPERED = {
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
+@for_each("name", TAMPERED)
 def test_a_tampered_plan_is_refused(name: str) -> None:
     change, why = TAMPERED[name]
     problems = broken(change)
@@ -298,7 +299,6 @@ def test_the_plan_itself_is_not() -> None:
     assert broken(lambda data: None) == []
 
 
-@pytest.mark.slow
 def test_no_leaf_changes_unnoticed() -> None:
     assert passes_unlisted(kimi().as_json(), 1) == set()
 
@@ -326,9 +326,9 @@ def test_the_runner_up_is_named() -> None:
     assert choice.runner_up is not None and "3 boxes of 8 x b200" in (choice.runner_up.served_by or "")
 
 
-@pytest.mark.parametrize("parallelism", PARALLELISMS)
-@pytest.mark.parametrize("speculation", ["", "eagle3:3", "draft:llama-3.1-8b:4"])
-@pytest.mark.parametrize("boxes", [1, 2])
+@for_each("parallelism", PARALLELISMS)
+@for_each("speculation", ["", "eagle3:3", "draft:llama-3.1-8b:4"])
+@for_each("boxes", [1, 2])
 def test_keys_are_read_as_they_are_made(parallelism: Parallelism, speculation: str, boxes: int) -> None:
     variant = Variant("kimi-k3", "mxfp4", "", 16, parallelism, speculation, boxes)
     place = "aws/p6-b200.48xlarge@us-east-1"
@@ -356,7 +356,7 @@ def test_groups_are_exported_to_kubernetes() -> None:
     assert 'pod=~"agents(-spot)?-groups-[0-9]+"' in files["README.md"]
 
 
-@pytest.mark.parametrize("target", ["keda", "karpenter", "kserve", "ray"])
+@for_each("target", ["keda", "karpenter", "kserve", "ray"])
 def test_other_targets_that_can_are_valid(target: str) -> None:
     files = export_plan(kimi(), target, Settings())
     assert_valid(target, files)
@@ -384,7 +384,7 @@ def test_two_evictions_do_not_stop_two_replicas_of_ray() -> None:
     assert budget["minAvailable"] == workers["minReplicas"] - 1 == 3
 
 
-@pytest.mark.parametrize("target", ["compose", "gateway", "llm-d", "dynamo", "aibrix", "skypilot", "production-stack"])
+@for_each("target", ["compose", "gateway", "llm-d", "dynamo", "aibrix", "skypilot", "production-stack"])
 def test_targets_that_cannot_say_so(target: str) -> None:
     with pytest.raises(InputError, match="several instances"):
         export_plan(kimi(), target, Settings())

@@ -31,6 +31,7 @@ from planner.reports.plan import plan_document
 from planner.reports.tables.answers import to_sign
 from planner.reports.tables.bought import bought
 from planner.reports.tables.horizon import sign_now
+from tests.support.rows import for_each
 from tests.support.shared_plans import CHAT, fleet_plan
 from tests.support.tampering import Json, rehashed
 
@@ -182,7 +183,7 @@ LIES: dict[str, tuple[Callable[[Json], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@for_each("lie", LIES)
 def test_a_changed_plan_is_refused(lie: str) -> None:
     change, words = LIES[lie]
     plan = copy.deepcopy(planned().as_json())

@@ -20,6 +20,7 @@ from planner.export.promises import POD, checks
 from planner.io.errors import InputError
 from planner.plan.account import account_of
 from planner.plan.plan import Plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 DEMAND = """workloads:
@@ -147,7 +148,7 @@ def test_without_a_pace_of_its_own_none_is_assumed() -> None:
     assert {a.key: a.value for a in case.assumptions}["workloads.w.slo.tpot_p95"] == "none"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("slo", "message"),
     [
         ("e2e_per_token_p90: 40ms, e2e_per_token_p95: 50ms", "second objective in addition to 'e2e_per_token_p90'"),
@@ -169,7 +170,6 @@ def test_an_export_says_what_can_be_seen_of_it() -> None:
     assert "request_generation_tokens_sum" in shown.query and "0.04 s" in shown.holds
 
 
-@pytest.mark.slow
 def test_served_requests_keep_it() -> None:
     pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
     served = planner.verify(planned(), most_requests=60_000)

@@ -14,9 +14,8 @@ from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.saved import plan_from_json
 from solvers.search.fleet_solution import Options
 from tests.support.golden_plans import EXAMPLES, as_text, digest, golden_file
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan, fleet_plan
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +23,32 @@ def plans() -> dict[str, Plan]:
     return {e.stem: example_plan(e) for e in EXAMPLES}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+@for_each("example", EXAMPLES)
 def test_golden_plans(example: Path, plans: dict[str, Plan]) -> None:
     """Decisions do not change unnoticed. After a wanted change: python tests/refresh.py, and read the diff."""
     assert json.loads(golden_file(example).read_text()) == json.loads(as_text(digest(plans[example.stem])))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+BY_BOTH = [e for e in EXAMPLES if e.stem in ("agents", "api-limits", "own-or-rent", "savings-plan", "two-models")]
+"""one for each kind of program; tests/oracle compares both solvers with enumeration"""
+
+
+@pytest.mark.smoke
+def test_the_quickstart_is_as_it_was_by_either_solver() -> None:
+    (quickstart,) = (e for e in EXAMPLES if e.stem == "quickstart")
+    plan = example_plan(quickstart)
+    assert json.loads(golden_file(quickstart).read_text()) == json.loads(as_text(digest(plan)))
+    assert plan_from_json(plan.to_json()) == plan
+    agree_within_their_gaps(quickstart, plan)
+
+
+@for_each("example", BY_BOTH)
 def test_cbc_and_highs_agree_within_their_gaps(example: Path, plans: dict[str, Plan]) -> None:
-    cbc, highs = plans[example.stem], attempt(planner.load_case(example), Options(solver="highs")).plan
+    agree_within_their_gaps(example, plans[example.stem])
+
+
+def agree_within_their_gaps(example: Path, cbc: Plan) -> None:
+    highs = attempt(planner.load_case(example), Options(solver="highs")).plan
     assert highs is not None
     one, other = (plan.cost_usd_per_month + plan.penalty_usd_per_month for plan in (cbc, highs))
     assert cbc.bound_usd_per_month <= other * (1 + 1e-6)
@@ -40,7 +56,7 @@ def test_cbc_and_highs_agree_within_their_gaps(example: Path, plans: dict[str, P
     assert abs(one - other) <= 1e-3 * one
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+@for_each("example", EXAMPLES)
 def test_examples_are_proved_and_round_trip(example: Path, plans: dict[str, Plan]) -> None:
     plan = plans[example.stem]
     assert plan.status in ("optimal", "within-gap")

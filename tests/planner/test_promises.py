@@ -15,8 +15,6 @@ from problems.staffing import Staffing
 from solvers.search.fleet_solution import Options
 from tests.support.shared_plans import fleet_plan
 
-pytestmark = pytest.mark.slow
-
 
 def planned(workload: str, rest: str = "", options: Options | None = None) -> Plan:
     text = f"workloads:\n  - name: w\n    models: [llama-3.1-8b]\n{workload}\nbaseline: openai/gpt-4o\n{rest}"

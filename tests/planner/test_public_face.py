@@ -32,6 +32,7 @@ from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan
 from tests.support.model_configs import LLAMA_8B
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"
 RESULTS = ROOT / "tests" / "planner" / "performance" / "calibration"
@@ -258,7 +259,7 @@ def test_diff_of_horizons(fleetplan: Command, silent: Any) -> None:
     assert one.as_json() == json.loads(ran.out)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("to", "options"),
     [
         ("text", ("--format", "table")),
@@ -443,7 +444,7 @@ def test_every_result_has_a_view() -> None:
 # -- changes ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "value", "text"),
     [
         ("workloads.chat.forecast.requests_per_day", "900k", "900k"),

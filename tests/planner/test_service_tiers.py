@@ -15,6 +15,7 @@ from planner.export.litellm import to_api
 from planner.io.errors import InputError
 from planner.plan.sellers import able, wanted_names
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan
 from tests.support.tampering import rehashed
 
@@ -77,7 +78,6 @@ def test_flex_answers_only_work_that_may_wait() -> None:
     assert allowed_apis(case, free) == (STANDARD, PRIORITY)
 
 
-@pytest.mark.slow
 def test_the_example_by_hand() -> None:
     """1.2167 million summaries of 3,000 and 200 tokens at $0.375 and $2.25 a million are $1,916."""
     plan = example_plan("examples/service-tiers.yaml")
@@ -113,7 +113,7 @@ def test_the_gateway_asks_for_the_tier() -> None:
     assert to_api(FLEX) == to_api(STANDARD) | {"service_tier": "flex"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "message"),
     [
         ("    deadline: 24h\n", "", "promises no time, and no workload may wait"),

@@ -12,8 +12,6 @@ from planner.performance.sessions import ages_of
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 
-pytestmark = pytest.mark.slow
-
 DEMAND = """
 name: agents
 workloads:

@@ -18,6 +18,7 @@ from planner.explanations.limits import every_limit
 from planner.export.targets.ray import engine_kwargs
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
+from tests.support.rows import for_each
 from tests.support.shared_plans import plan_of
 from tests.support.tampering import rehashed
 
@@ -104,7 +105,7 @@ def test_what_a_workload_measured_comes_first() -> None:
     assert "questions" in assumed.source and any("speculation" in a.key for a in least.assumptions)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("methods", "own", "model", "why"),
     [
         ("[none, eagle3]", "", "qwen3-8b", "nobody measured how many eagle3 drafts of qwen3-8b are accepted"),
@@ -121,7 +122,7 @@ def test_what_cannot_draft_says_what_to_do(methods: str, own: str, model: str, w
     assert any(why in f"{r.reason} {r.limit}" for r in plan.rejected)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "why"),
     [
         (demand("[none, eagle4]"), "there is no method 'eagle4'"),
@@ -168,7 +169,7 @@ TAMPERED = {
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
+@for_each("name", TAMPERED)
 def test_a_tampered_plan_is_refused(name: str) -> None:
     assert broken(TAMPERED[name])
 

@@ -22,10 +22,9 @@ from planner.reports.tables.answers import elsewhere, to_sign
 from planner.reports.tables.studies import providers as provider_bills
 from planner.studies.study import providers
 from solvers.search.fleet_solution import Options
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 from tests.support.shown import first_screen, plan_markdown, plan_text, unwrapped
-
-pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 CHAT = """
@@ -204,7 +203,7 @@ def too_low_a_cap(plan: Json) -> None:
     plan["case"]["limits"]["vendor_cap_usd_per_month"] = {"region aws us-west-2": 500.0}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "words"),
     [
         (too_low_a_cap, "$500.00 allowed"),

@@ -52,6 +52,7 @@ from problems.vendors.shares import vendors_in_use_serve_their_share
 from problems.vendors.spend import no_vendor_is_paid_too_much
 from tests.support.fleets import Case
 from tests.support.places import TESTS
+from tests.support.rows import for_each
 
 GOLDEN = TESTS / "golden" / "rows"
 Family = Callable[[FleetProblem, Variables], Iterator[Row]]
@@ -227,7 +228,7 @@ def golden(name: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+@for_each("family", FAMILIES)
 def test_rows_are_golden(family: Family) -> None:
     found = rows_as_data(family, small_fleet(family))
     assert found, "the small fleet has no row of this family: widen it"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from problems.model import Column, Model, ModelError, Row, build_model
+from tests.support.rows import for_each
 
 
 def two_columns() -> list[Column]:
@@ -61,7 +62,7 @@ def test_a_model_without_rows_or_columns_is_allowed() -> None:
     assert model.priced([]).tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("column", "diagnostic"),
     [
         (Column(("bad",), nan), "cost nan"),
@@ -78,7 +79,7 @@ def test_a_bad_column_is_named(column: Column, diagnostic: str) -> None:
         build_model([*two_columns(), column], [])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "diagnostic"),
     [
         (Row(("bad",), [(0, nan)], "<=", 1.0), "coefficient nan on column"),

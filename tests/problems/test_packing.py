@@ -19,10 +19,11 @@ from tests.oracle.rules import SIZES, boxes_for
 from tests.oracle.shared_offers import EXACT, shared_case
 from tests.solvers.search.test_shared_offers import proved
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("box", "sizes", "expected"),
     [
         (8, (1, 2, 4, 8), {}),
@@ -37,7 +38,7 @@ def test_most_of_a_box(box: int, sizes: tuple[int, ...], expected: dict[int, int
     assert most_of_a_box(box, sizes) == expected
 
 
-@pytest.mark.parametrize("box", range(1, 17))
+@for_each("box", range(1, 17))
 def test_boxes_are_those_of_packing_one_replica_after_the_other(box: int) -> None:
     """The rows of the master, the checker and the oracle count the same boxes."""
     rng = np.random.default_rng(box)

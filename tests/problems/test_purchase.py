@@ -15,6 +15,7 @@ from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, start
 from problems.recipes.recipe import Recipe
 from tests.oracle.buying import commitments, hourly_usd, usd_with_starts
 from tests.support.fleets import Case, hours_of, random_case, random_offer
+from tests.support.rows import for_each
 
 
 def fleet_of(offer: Offer, weight: np.ndarray, before: np.ndarray | None = None) -> FleetProblem:
@@ -87,10 +88,10 @@ def test_random_purchases() -> None:
     assert {True, False} == set(outcomes)
 
 
-@pytest.mark.parametrize("on_demand", [None, 4.0])
-@pytest.mark.parametrize("spot", [None, 1.0, 4.0, 5.0])
-@pytest.mark.parametrize("reserved", [{}, {"1y": 2.5}, {"1y": 2.5, "3y": 1.7}])
-@pytest.mark.parametrize("box", [1, 4])
+@for_each("on_demand", [None, 4.0])
+@for_each("spot", [None, 1.0, 4.0, 5.0])
+@for_each("reserved", [{}, {"1y": 2.5}, {"1y": 2.5, "3y": 1.7}])
+@for_each("box", [1, 4])
 def test_every_set_of_options(
     on_demand: float | None, spot: float | None, reserved: dict[str, float], box: int
 ) -> None:
@@ -128,7 +129,7 @@ def enumerated_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> float:
     return best
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_a_recipe_that_has_its_offer_to_itself(seed: int) -> None:
     case = random_case(seed, limits=False, max_utilization=2.0)
     fleet = case.fleet
@@ -159,7 +160,7 @@ def test_what_starts_is_paid_for() -> None:
     assert not starting_usd_per_h(fleet, replace(offer, start_h=0.0), np.array([1, 3, 2]), np.zeros(3)).any()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_with_time_to_start_it_holds_and_is_near_the_best(seed: int) -> None:
     """The closed form does not keep instances over a lull, nor on demand to spare a start: the program may do better.
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems.staffing import CAUTION, MOST_REPLICAS, Routing, Staffing, carries_no_less, staffing_z
+from tests.support.rows import for_each
 
 loads = st.floats(0.001, 2000)
 staffings = st.builds(
@@ -67,7 +68,7 @@ def test_carried_load_is_the_inverse(staffing: Staffing, n: int) -> None:
     assert replicas(staffing, load + 1e-6 * n) > n
 
 
-@pytest.mark.parametrize("off", [0.0, 1e-13, 1e-12, -1e-12, 1e-11, -1e-11, 1e-9, -1e-9, 1e-7, 1e-5, -1e-3])
+@for_each("off", [0.0, 1e-13, 1e-12, -1e-12, 1e-11, -1e-11, 1e-9, -1e-9, 1e-7, 1e-5, -1e-3])
 def test_carried_load_where_the_quadratic_degenerates(off: float) -> None:
     """At z v = 1 the quadratic becomes linear; next to that nothing may be lost to cancellation."""
     staffing = Staffing(z=2.0, arrival_scv=1.0, rate_cv=0.5 * (1 + off), batch=32.0, min_replicas=1)
@@ -185,8 +186,8 @@ def test_swings_may_differ_from_slot_to_slot() -> None:
     assert steady.in_slots(some) is steady
 
 
-@pytest.mark.parametrize("percentile", [0.9, 0.95, 0.99])
-@pytest.mark.parametrize("rate_cv", [0.1, 0.2, 0.35, 0.8])
+@for_each("percentile", [0.9, 0.95, 0.99])
+@for_each("rate_cv", [0.1, 0.2, 0.35, 0.8])
 def test_requests_find_room_as_often_as_the_objective_says(rate_cv: float, percentile: float) -> None:
     """Counted by requests: while the rate is high there are more of them, so minutes with room are not enough."""
     staffing = Staffing(staffing_z(percentile), arrival_scv=1.0, rate_cv=rate_cv, batch=1e9, min_replicas=1)
@@ -198,7 +199,7 @@ def test_requests_find_room_as_often_as_the_objective_says(rate_cv: float, perce
     assert float(room.mean()) > percentile, "the clock sees room more often"
 
 
-@pytest.mark.parametrize("field", ["z", "arrival_scv", "rate_cv", "batch"])
+@for_each("field", ["z", "arrival_scv", "rate_cv", "batch"])
 @seeded
 @given(staffing=staffings, load=loads, factor=st.floats(1.0, 3.0))
 def test_more_risk_needs_no_fewer_replicas(field: str, staffing: Staffing, load: float, factor: float) -> None:
@@ -211,7 +212,7 @@ def test_more_risk_needs_no_fewer_replicas(field: str, staffing: Staffing, load:
     assert carried(riskier, n) <= carried(staffing, n) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("field", ["z", "arrival_scv", "rate_cv", "batch"])
+@for_each("field", ["z", "arrival_scv", "rate_cv", "batch"])
 def test_each_risk_counts(field: str) -> None:
     staffing = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.2, batch=16.0, min_replicas=1)
     doubled = replace(staffing, **{field: 2 * getattr(staffing, field)})

@@ -15,6 +15,7 @@ import planner
 from planner.case.case import Case
 from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan
+from tests.support.costs import METER
 from tests.support.places import ROOT
 
 SHARED = "FLEETPLAN_SHARED_BY_TESTS"
@@ -26,6 +27,11 @@ def made_once(key: str, make: Callable[[], Made]) -> Made:
     """What `make` gives, for all who ask by this key in this run."""
     if SHARED not in os.environ:
         return make()
+    with METER.of(key):
+        return _kept(key, make)
+
+
+def _kept(key: str, make: Callable[[], Made]) -> Made:
     file = Path(os.environ[SHARED]) / hashlib.sha256(key.encode()).hexdigest()
     with open(file.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

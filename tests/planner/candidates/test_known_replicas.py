@@ -19,6 +19,7 @@ from planner.case.changes import multiplied, with_limits, with_workloads
 from planner.case.demand.load import case_from_text
 from planner.case.slots import slots_of
 from planner.optimization.formulate import formulate
+from tests.support.rows import for_each
 
 CASE = """
 workloads:
@@ -89,7 +90,7 @@ def test_all_that_makes_no_difference_is_tried() -> None:
     assert OTHER.keys() == NO_MATTER.keys()
 
 
-@pytest.mark.parametrize("field", OTHER)
+@for_each("field", OTHER)
 def test_what_makes_no_difference_makes_none(case: Case, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     figures(case)
     changed = with_workloads(lambda w: w.model_copy(update={field: OTHER[field]}))(case)
@@ -98,7 +99,7 @@ def test_what_makes_no_difference_makes_none(case: Case, field: str, monkeypatch
     assert len(KNOWN._known) == before, "nothing had to be worked out again"
 
 
-@pytest.mark.parametrize("what", MATTERS)
+@for_each("what", MATTERS)
 def test_what_makes_a_difference_is_worked_out_again(case: Case, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = figures(case)
     changed = MATTERS[what](case)

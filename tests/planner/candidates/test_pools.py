@@ -32,6 +32,7 @@ from planner.performance.latency import Lora, decode_step_s
 from planner.performance.queueing import prompt_wait_s
 from problems.recipes.pools import Pool
 from problems.staffing import staffing_z
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 BASE = case_from_text(
@@ -225,9 +226,8 @@ def test_a_variant_gives_way_in_mixes_only_with_all_that_it_could_be_mixed_with(
     assert kept == {("a100-80gb", "fp16"): True, ("h100", "fp8"): True}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("requests", ["60k", "400k", "900k", "3M"])
-@pytest.mark.parametrize("gpus", ["a10g, h100", "a100-80gb, h100", "l4, l40s"])
+@for_each("requests", ["60k", "400k", "900k", "3M"])
+@for_each("gpus", ["a10g, h100", "a100-80gb, h100", "l4, l40s"])
 def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> None:
     """Also where FP8 beats FP16 by itself, but the older GPU can be mixed with FP16 alone."""
     text = OLD_AND_NEW.replace("a100-80gb, h100", gpus).replace("400k", requests)
@@ -239,9 +239,8 @@ def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> Non
     assert usd[2] <= usd[1] * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("requests", ["60k", "900k"])
-@pytest.mark.slow
-@pytest.mark.parametrize("gpus", ["a10g, h100", "a100-80gb, h100", "l4, a10g, l40s"])
+@for_each("requests", ["60k", "900k"])
+@for_each("gpus", ["a10g, h100", "a100-80gb, h100", "l4, a10g, l40s"])
 def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = OLD_AND_NEW.replace("a100-80gb, h100", gpus).replace("400k", requests)
     case = case_from_text(text.replace("fp16, fp8", "fp16, fp8, int8, int4-awq"))
@@ -254,7 +253,6 @@ def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: 
     assert plan.cost_usd_per_month == pytest.approx(of_everything.cost_usd_per_month, rel=within)
 
 
-@pytest.mark.slow
 def test_what_is_of_use_in_a_mix_only_is_mixed() -> None:
     """An A10G has no FP8, and in FP8 an H100 beats itself in FP16; but both together in FP16 cost less than either."""
     text = """

@@ -18,6 +18,7 @@ from planner.catalog.variant import Variant
 from planner.io.errors import InputError
 from planner.performance.memory import kv_bytes_per_token, kv_room_bytes
 from planner.plan.plan import Plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 CURVE = "{requests_per_s: 4, curve: [{tokens: 100k, hit_rate: 20%}, {tokens: 2M, hit_rate: 70%}]}"
@@ -62,8 +63,8 @@ def by_hand(residence_s: float, share: float) -> float:
     return shared + share * max(0.0, possible - shared)
 
 
-@pytest.mark.parametrize("gpu", ["l40s", "h100"])
-@pytest.mark.parametrize("router", ["prefix-aware", "least-requests"])
+@for_each("gpu", ["l40s", "h100"])
+@for_each("router", ["prefix-aware", "least-requests"])
 def test_blocks_stay_until_as_much_has_come_as_memory_holds(router: str, gpu: str) -> None:
     found = replica(router, gpu)
     cached = found.prefix_cache
@@ -129,7 +130,7 @@ def test_a_plan_says_what_it_expects_to_find_and_the_checker_works_it_out() -> N
     assert any("deployment.prefix_cache is" in broken for broken in planner.check_plan(silent))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("curve", "words"),
     [
         ("{curve: []}", "curve"),

@@ -15,6 +15,7 @@ from planner.reports.text import as_text
 from planner.reports.validation import validation_document
 from tests.planner.case.test_future import HEAD, chat, docs, future_of, scenarios
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 OFFER = "aws/g6e.xlarge@us-east-1"
 YEAR = "horizon: 4 quarters\n"
@@ -113,7 +114,7 @@ def test_a_launch_that_slips_and_another_objective_together() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "change", "way", "usd_per_h"),
     [
         ("on_demand: $2/h, reserved_1y: $1.20/h", "prices.l40s.reserved_1y: -10%", "reserved_1y", 1.2 * 0.9),
@@ -149,7 +150,7 @@ def test_percentages_of_commitments_are_on_those_of_the_catalog() -> None:
 ONE = "horizon: 2\n" + "scenarios: [{name: a, probability: 100%%, changes: {%s}}]\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "message"),
     [
         (ONE % "have: []", "cannot differ between scenarios: what is held is the same in all scenarios"),

@@ -127,7 +127,7 @@ def test_validate_can_say_it_in_json(name: str, fleetplan: Command) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
+@for_each(
     "name", ["binary.yaml", "catalog_unknown_kind.yaml", "key_with_escape.yaml", "many_mistakes.yaml", "ttft_zero.yaml"]
 )
 def test_the_installed_command_says_the_same(name: str, fleetplan: Command) -> None:
@@ -137,7 +137,7 @@ def test_the_installed_command_says_the_same(name: str, fleetplan: Command) -> N
 # -- did you mean ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "meant"),
     [
         ("unknown_key.yaml", "Did you mean 'models'?"),
@@ -199,7 +199,7 @@ def too_much() -> dict[str, tuple[str, str]]:
     }
 
 
-@pytest.mark.parametrize("kind", too_much())
+@for_each("kind", too_much())
 def test_attacks_end_in_one_message(kind: str, fleetplan: Command, tmp_path: Path) -> None:
     text, words = too_much()[kind]
     file = tmp_path / "attack.yaml"
@@ -220,9 +220,8 @@ def test_a_path_may_hold_anything(fleetplan: Command, tmp_path: Path) -> None:
 # -- texts that are allowed, but must not reach the terminal as they are ----------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", ["plan", "validate"])
-@pytest.mark.parametrize(
+@for_each("verb", ["plan", "validate"])
+@for_each(
     ("name", "printed"),
     [
         (r'"\e[31mred\e[0m"', r"\x1b[31mred\x1b[0m"),
@@ -242,7 +241,6 @@ def test_names_are_printed_harmlessly(name: str, printed: str, verb: str, fleetp
     assert ran.out.count(printed) >= 2  # the case and the workload
 
 
-@pytest.mark.slow
 def test_names_in_reasons_are_printed_harmlessly(fleetplan: Command, tmp_path: Path) -> None:
     file = tmp_path / "case.yaml"
     hard = SMALL.replace("name: chat", r'name: "\e[2Jchat"') + "policy: {max_gpus: {l40s: 0}}\n"

@@ -12,6 +12,7 @@ import pytest
 import planner
 from planner.case.case import Case, Future
 from planner.io.errors import InputError
+from tests.support.rows import for_each
 
 WEEKS = 26
 ENDS = datetime(2027, 1, 1)
@@ -128,7 +129,7 @@ def test_all_logs_move_together_and_the_rest_stays(tmp_path: Path) -> None:
     assert ("scenarios.weights", "30% P10 / 40% P50 / 30% P90") in [(key, value) for key, value, _ in said]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "log", "message"),
     [
         (CHAT % (", growth_per_month: 3%", "") + FROM_LOG % "", {}, "has its own growth"),

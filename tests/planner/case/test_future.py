@@ -19,6 +19,7 @@ from planner.case.quarters import block_case, blocks_of, month_groups, quarter_c
 from planner.case.slots import rates_rps, requests_per_month, slots_of
 from planner.io.errors import InputError
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 HEAD = """\
 starts: 2027-01-01
@@ -311,7 +312,7 @@ def test_last_day_of_a_term() -> None:
 # -- mistakes (tests/bad has more) ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "message"),
     [
         ("horizon: 2 years\n", "expected a number of quarters, got '2 years'"),

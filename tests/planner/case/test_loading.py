@@ -22,6 +22,7 @@ from planner.case.slots import rates_rps, requests_per_month, slots_of
 from planner.catalog import apis as api_prices
 from planner.catalog.entries import ApiModel, Offer, shipped_catalog, traffic_kinds
 from planner.io.errors import InputError
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 FIVE_LINES = """\
@@ -66,7 +67,6 @@ def test_five_lines_are_enough_and_every_default_is_said() -> None:
     assert all(assumption.value and assumption.why for assumption in case.assumptions)
 
 
-@pytest.mark.slow
 def test_five_lines_plan() -> None:
     plan = planner.plan_fleet(case_of())
     assert plan.cost_usd_per_month <= plan.baseline.cost_usd_per_month * (1 + 1e-9)
@@ -228,7 +228,7 @@ def test_burstiness_is_as_given_or_that_of_the_kind_of_traffic() -> None:
     assert f"{key}.window" not in said_of(own)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("below", "kind", "ttft_s", "tpot_s"),
     [
         ("tokens: {input: 500, output: 200}", "chat", 2.0, 0.05),
@@ -304,7 +304,7 @@ EVERY_KIND = "{shared_prefix_tokens: 500, prefix_hit_rate: 80%, template_tokens:
 EVERY_KIND += "semantic_hit_rate: 10%, prefixes: 20}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("caching", "menu", "options"),
     [
         ("{semantic_hit_rate: 10%}", "", ("none", "semantic")),
@@ -514,7 +514,7 @@ def test_published_payments_up_front_can_be_planned_with() -> None:
     assert (price.date, price.assumption) == ("2026-06-09", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("menu", "regions", "said"),
     [
         ("{}", {"us-east-1"}, "aws us-east-1"),
@@ -651,12 +651,11 @@ def test_a_mistake_in_an_own_catalog_file_is_placed_there(tmp_path: Path) -> Non
 # -- API prices -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tokens",
     [(1_000, 0, 200), (5_000, 3_000, 500), (200_000, 0, 10), (200_001, 9, 10), (350_000, 200_000, 900)],
-    ids="{0[0]} in, {0[1]} cached, {0[2]} out".format,
 )
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "openai/gpt-4o-mini",
@@ -683,8 +682,8 @@ def test_long_prompts_reach_the_dearer_tier() -> None:
     assert model.request_usd(200_001, 0, 0) > 1.5 * model.request_usd(200_000, 0, 0)
 
 
-@pytest.mark.parametrize("tokens", [(1_000, 0, 200), (5_000, 3_000, 500), (350_000, 200_000, 900)])
-@pytest.mark.parametrize(
+@for_each("tokens", [(1_000, 0, 200), (5_000, 3_000, 500), (350_000, 200_000, 900)])
+@for_each(
     "name",
     ["openai/gpt-4o-mini", "openai/gpt-5", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-pro"],
 )
@@ -704,10 +703,9 @@ def test_work_that_may_wait_costs_what_genai_prices_says_of_batches(name: str, t
     assert model.request_usd(*tokens, wait_h=23.9) == model.request_usd(*tokens) > model.request_usd(*tokens, wait_h=48)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["groq/llama-3.1-8b-instant", "x-ai/grok-4.3", "openai/gpt-5.5-pro", "google/claude-fable-5-1"],
-    ids=["no batch price", "no known window", "no batch price of long prompts", "another provider's batch price"],
 )
 def test_batch_prices_are_not_guessed(name: str) -> None:
     model = api_prices.api_model(name)
@@ -765,9 +763,7 @@ policy: {max_gpu_types: 2, startup: 3min}
 """
 
 
-@pytest.mark.parametrize(
-    "text", [FIVE_LINES, starter_text(), EVERY_LEVER, OWN_DEMAND + yaml.safe_dump({"catalog": OWN})]
-)
+@for_each("text", [FIVE_LINES, starter_text(), EVERY_LEVER, OWN_DEMAND + yaml.safe_dump({"catalog": OWN})])
 def test_a_case_survives_json(text: str) -> None:
     case = case_of(text)
     again = case_from_json(json.loads(json.dumps(case.as_json())))
@@ -788,7 +784,7 @@ def test_the_order_of_keys_and_comments_do_not_change_the_hash() -> None:
     assert case_of(turned).hash() == case_of(starter_text()).hash()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new"),
     [("400k", "400_001"), ("gpt-4o-mini", "gpt-4o"), ("chat", "talk"), ("llama-3.1-8b", "qwen2.5-7b")],
 )

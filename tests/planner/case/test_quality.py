@@ -23,6 +23,7 @@ from planner.reports.html import html_report
 from planner.reports.phrases import baseline_notes
 from planner.reports.tables.quality import quality
 from tests.support.lever_plans import ROUGHLY
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 TEXT = """
@@ -112,7 +113,7 @@ def test_the_checker_and_the_screen_choose_the_same_level() -> None:
             assert _level(scheme, model, asked) == scheme.loss_for(model, key, asked)
 
 
-@pytest.mark.parametrize("key", [key for key, q in shipped_catalog().quantizations.items() if q.kv_loss])
+@for_each("key", [key for key, q in shipped_catalog().quantizations.items() if q.kv_loss])
 def test_an_8_bit_cache_loses_its_part_beside_the_weights(key: str) -> None:
     """Half a point more than the same weights with a 16-bit cache, for every model, and in the checker too."""
     from planner.checker.deployment import _loss_by_weights
@@ -139,7 +140,7 @@ def test_the_loss_by_an_8_bit_cache_is_said_to_be_assumed() -> None:
     assert values == {"1.6% on OpenLLM v1, 0.5% of it assumed for the KV cache"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("api", "tier"),
     [
         ("openai/gpt-4o-mini", "small"), ("openai/gpt-4o", "large"), ("openai/gpt-4.1-nano", "small"),

@@ -74,7 +74,7 @@ def test_it_accepts_five_lines_and_every_example(validator: Draft202012Validator
         assert list(validator.iter_errors(data_of(example.read_text(encoding="utf-8")))) == [], example.name
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         "slo: {ttft_p95: 250ms, tpot_p99: 0.05 s}",
@@ -104,7 +104,7 @@ def test_what_the_reader_takes_the_schema_takes(written: str, validator: Draft20
     assert [error.message for error in validator.iter_errors(data_of(text))] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "written",
     [
         "menu: {caching: [], tenancy: [dedicated], max_deployments: 1, defer: false, api_batch: false}",

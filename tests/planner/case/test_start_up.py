@@ -12,6 +12,7 @@ from planner.case.case import Case
 from planner.case.start_up import SOURCES, start_by_parts, start_facts, start_s, start_within_s
 from planner.case.weights import weights_of
 from planner.io.errors import InputError
+from tests.support.rows import for_each
 
 DEMAND = """
 workloads:
@@ -68,7 +69,7 @@ def test_a_sleeping_replica_only_reads_its_weights_back() -> None:
     assert case.start.instance_s == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("startup", "where", "words"),
     [
         ("soon", "policy.startup", "soon"),

@@ -11,6 +11,7 @@ import planner
 from planner.case.demand.usage import Hours, usage_hours
 from planner.logs.statistics import WITHIN_HOUR_VARIATION
 from planner.logs.usage import read_usage_file
+from tests.support.rows import for_each
 
 MONDAY = datetime(2026, 9, 7)
 NO_ZONE = "'u.csv': times have no time zone and count as UTC"
@@ -59,7 +60,7 @@ def test_finer_rows_add_up_to_hours(tmp_path: Path) -> None:
     assert read_usage(path, "w").weekday_rps == pytest.approx((1.0,) * 24)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("when,requests\n2026-01-01,1\n", "no column for time, only 'when' and 'requests'"),

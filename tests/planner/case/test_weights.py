@@ -13,6 +13,7 @@ from planner.checker.deployment import starts_in_time
 from planner.io.errors import InputError
 from planner.plan.serve_commands import checkpoint_of
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 
 DEMAND = """
 workloads:
@@ -65,7 +66,7 @@ def test_the_same_weights_are_loaded_whatever_the_precision_of_the_cache() -> No
     assert weights_of(known, "llama-3.1-8b", "fp8-kv8").checkpoint == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "quantization"),
     [("qwen2.5-14b", "int4-awq"), ("qwen2.5-14b", "nvfp4"), ("qwen2.5-14b", "int8"), ("gpt-oss-20b", "fp8")],
 )
@@ -87,7 +88,7 @@ def test_spot_waits_for_the_weights_that_are_read() -> None:
         assert starts_in_time(case, record.model_copy(update={"model": "qwen2.5-72b"})) == in_time
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "words"),
     [
         ("{checkpoints: {fp9: ours/a}}", "no weights are stored in 'fp9'"),

@@ -273,7 +273,7 @@ def test_three_years_of_aws_all_up_front_are_published(key: str) -> None:
     assert "assumption" not in price and price["date"] == "2026-06-09", key
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("instance", "annual_usd"),
     [("p5.48xlarge", 181288.67), ("p6-b300.48xlarge", 469084.16), ("g7e.2xlarge", 11077.28), ("g6e.xlarge", 6129.67)],
 )
@@ -294,7 +294,7 @@ def test_prices_over_a_year_old_are_marked_stale(key: str) -> None:
         assert price.get("stale", False) == (days > 365), f"{key}: {way} is {days} days old"
 
 
-@pytest.mark.parametrize("gpu", ["h100", "h200", "b300", "rtx-pro-6000-server"])
+@for_each("gpu", ["h100", "h200", "b300", "rtx-pro-6000-server"])
 def test_new_gpus_and_europe(gpu: str) -> None:
     """Fresh prices in the United States and in Europe."""
     fresh = [o for o in OFFERS.values() if o["gpu"] == gpu and not o["prices"]["on_demand"].get("stale")]
@@ -326,7 +326,7 @@ def test_prices_of_one_gpu_are_comparable(gpu: str) -> None:
     assert per_gpu[dearest] < 6 * per_gpu[cheapest], f"{dearest} {per_gpu[dearest]:.2f}, {cheapest}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("instance", "gpu", "count"),
     [("p4d.24xlarge", "a100-40gb", 8), ("p4de.24xlarge", "a100-80gb", 8), ("p5.48xlarge", "h100", 8),
      ("p5.4xlarge", "h100", 1), ("p5en.48xlarge", "h200", 8), ("p6-b200.48xlarge", "b200", 8),
@@ -359,7 +359,7 @@ BY_CONFIG = {
 """entries whose weights depend on widths that only their configuration states"""
 
 
-@pytest.mark.parametrize("key", BY_CONFIG)
+@for_each("key", BY_CONFIG)
 def test_entries_with_uncommon_layers_are_those_of_their_configuration(key: str) -> None:
     made = make_entry(ModelConfig("config.json", BY_CONFIG[key]), key).model
     shape = ("parameters_b", "active_parameters_b", "layers", "hidden", "query_heads", "kv_heads", "head_dim", "ffn",
@@ -423,7 +423,7 @@ def test_parameters_follow_from_the_architecture(key: str) -> None:
     assert model["active_parameters_b"] * 1e9 == pytest.approx(parameters(key, active=True), rel=0.004, abs=6e6), key
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "expected"),
     [("llama-3.1-70b", 327680), ("llama-3.1-8b", 131072), ("deepseek-v3", 70272), ("llama-2-7b", 524288),
      ("kimi-k2", 70272), ("gpt-oss-120b", 73728), ("qwen2.5-7b", 57344), ("gemma-3-27b", 507904)],
@@ -523,7 +523,6 @@ def test_native_formats_need_what_the_gpu_has() -> None:
 # Batch APIs and caches
 
 
-@pytest.mark.slow
 def test_every_api_model_has_a_price_by_the_name_it_is_listed_by() -> None:
     """A plan that hosts gpt-oss-120b is compared with fireworks/gpt-oss-120b, which answers to a longer name."""
     missing = [name for name in api_prices.known_api_models() if api_prices.api_model(name) is None]

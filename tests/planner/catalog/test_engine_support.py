@@ -24,6 +24,7 @@ from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
 from planner.reports.catalog import catalog_document
 from planner.reports.text import as_text
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 from tests.support.shown import plan_csv, plan_text
 
@@ -58,7 +59,7 @@ def test_known_checkpoints_are_of_models_and_quantizations_of_the_catalog() -> N
     assert quantized_checkpoint(own, "fp8") == "ours/llama-fp8", "an entry of one's own comes first"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engine", "model", "quantization", "gpu", "verdict"),
     [
         ("vllm", "llama-3.1-8b", "fp8", "h100", "runs"),
@@ -80,7 +81,7 @@ def test_what_is_known(engine: str, model: str, quantization: str, gpu: str, ver
     assert bool(found.reason) == (verdict != "runs")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("engine", "variant", "verdict"),
     [
         ("vllm", Variant("qwen3-235b-a22b", "fp8", "h200", 4, "expert"), "runs"),

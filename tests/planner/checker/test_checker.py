@@ -13,6 +13,7 @@ import pytest
 
 import planner
 from planner.plan.saved import plan_from_json
+from tests.support.rows import for_each
 from tests.support.tampering import (
     Json,
     Place,
@@ -634,14 +635,13 @@ FIELDS: dict[str, str] = {
 LEAVES_OF_A_KIND = 1
 
 
-@pytest.mark.slow
 def test_the_untouched_plan_passes(good: Json, bought_from_an_api: Json) -> None:
     assert planner.check_plan(good) == []
     assert planner.check_plan(json.loads(plan_from_json(json.dumps(good)).to_json())) == []
     assert planner.check_plan(bought_from_an_api) == []
 
 
-@pytest.mark.parametrize(("lie", "words"), LIES, ids=[lie.__name__ for lie, _ in LIES])
+@for_each(("lie", "words"), LIES)
 def test_each_lie_is_refused_in_words(lie: Callable[[Json], None], words: str, good: Json) -> None:
     plan = copy.deepcopy(good)
     lie(plan)
@@ -649,20 +649,19 @@ def test_each_lie_is_refused_in_words(lie: Callable[[Json], None], words: str, g
     refused_with(words, plan)
 
 
-@pytest.mark.parametrize(("field", "words"), FIELDS.items(), ids=FIELDS)
+@for_each(("field", "words"), FIELDS.items())
 def test_each_field_is_checked_by_itself(field: str, words: str, good: Json) -> None:
     place: Place = tuple(int(step) if step.isdigit() else step for step in field.split("."))
     refused_with(words, with_value(good, place, changed(holder(good, place)[place[-1]])))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("which", ["good", "bought_from_an_api"])
 def test_no_leaf_can_be_changed_unseen(which: str, request: pytest.FixtureRequest) -> None:
     plan: Json = request.getfixturevalue(which)
     assert passes_unlisted(plan, LEAVES_OF_A_KIND) == set()
 
 
-@pytest.mark.parametrize("junk", [None, "x", -1, True, 1e308, float("nan"), [], {}, {1}], ids=repr)
+@for_each("junk", [None, "x", -1, True, 1e308, float("nan"), [], {}, {1}])
 def test_junk_is_refused_and_never_raises(junk: Any, good: Json) -> None:
     assert planner.check_plan(junk)
     for place in of_each_kind({k: v for k, v in good.items() if k != "case"}, 1):
@@ -728,7 +727,7 @@ def test_a_saved_plan_is_read_back(good: Json, tmp_path: Path) -> None:
     assert planner.read_plan(file).as_json() == good
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ("", "not a plan"),
@@ -755,7 +754,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
             planner.read_plan(file)
 
 
-@pytest.mark.parametrize("key", ["status", "fleet", "workloads", "case", "case_hash", "slots"])
+@for_each("key", ["status", "fleet", "workloads", "case", "case_hash", "slots"])
 def test_a_plan_without_a_part_is_refused(key: str, good: Json) -> None:
     plan = {k: v for k, v in good.items() if k != key}
     with pytest.raises(planner.InputError, match=key):

@@ -12,6 +12,7 @@ import pytest
 from planner.case.case import case_from_json
 from planner.checker import check_plan
 from tests.support.horizon_plans import OFFER, horizon_plan, worst_case_plan
+from tests.support.rows import for_each
 from tests.support.tampering import (
     changed,
     is_a_remark,
@@ -42,7 +43,6 @@ def rehash_quarter(q: Json) -> None:
     q["plan"]["case_hash"] = case_from_json(q["plan"]["case"]).hash()
 
 
-@pytest.mark.slow
 def test_a_true_plan_passes(good: Json) -> None:
     assert check_plan(good) == []
     assert [c["scenario"] for c in good["commitments"]] == [None, "high"]
@@ -69,7 +69,7 @@ def _mean_for_the_worst(plan: Json) -> None:
     plan |= {"counted_usd": mean, "bound_usd": mean, "gap_frac": 0.0, "status": "optimal"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "words"),
     [
         (_mean_for_the_worst, "counted_usd, in the worst case"),
@@ -233,7 +233,7 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@for_each("name", CHANGES)
 def test_one_change_is_refused(good: Json, name: str) -> None:
     change, words = CHANGES[name]
     plan = copy.deepcopy(good)
@@ -260,6 +260,6 @@ def test_the_plans_of_quarters_are_held_to_the_same(good: Json) -> None:
 OF_QUARTERS = {"format": "fleetplan-plan/6", "quarters": []}
 
 
-@pytest.mark.parametrize("data", [None, [], 3, "x", {}, OF_QUARTERS, {"format": float("nan")}])
+@for_each("data", [None, [], 3, "x", {}, OF_QUARTERS, {"format": float("nan")}])
 def test_whatever_is_given_is_refused_without_an_exception(data: Any) -> None:
     assert check_plan(data)

@@ -10,6 +10,7 @@ import pytest
 import planner
 from planner.case.case import case_from_json
 from tests.support.lever_plans import DEMANDS, lever_plan
+from tests.support.rows import for_each
 from tests.support.tampering import Json, of_each_kind, passes_unlisted, refused_with, rehashed, with_value
 
 LEAVES_OF_A_KIND = 1
@@ -41,7 +42,6 @@ def flow(plan: Json, what: str) -> list[float]:
 # -- what the plans below show, so that the lies have something to lie about ------------------------------------------
 
 
-@pytest.mark.slow
 def test_every_lever_is_used() -> None:
     together, mixed, waiting, shedding = (lever_plan(name) for name in DEMANDS)
     assert together.pools[0].workloads == ("chat", "tuned")
@@ -59,7 +59,6 @@ def test_every_lever_is_used() -> None:
     assert shedding.binding
 
 
-@pytest.mark.slow
 def test_plans_of_every_lever_pass(honest: Json) -> None:
     assert planner.check_plan(honest) == []
 
@@ -68,7 +67,6 @@ def test_no_leaf_can_be_changed_unseen(honest: Json) -> None:
     assert passes_unlisted(honest, LEAVES_OF_A_KIND) == set()
 
 
-@pytest.mark.slow
 def test_a_case_that_makes_no_sense_never_raises() -> None:
     """Its hash is made to fit wherever it still is a case, so that the arithmetic meets it."""
     plan = lever_plan("waiting").as_json()
@@ -435,8 +433,7 @@ SHEDDING: list[Lie] = [
 LIES = TOGETHER + CACHES + MIXED + WAITING + SHEDDING
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "lie", "words"), LIES, ids=[f"{name}-{lie.__name__}" for name, lie, _ in LIES])
+@for_each(("name", "lie", "words"), LIES)
 def test_each_lie_is_refused_in_words(name: str, lie: Callable[[Json], None], words: str) -> None:
     honest = lever_plan(name).as_json()
     plan = copy.deepcopy(honest)

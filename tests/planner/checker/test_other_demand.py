@@ -9,6 +9,7 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from tests.planner.reports.tables.test_focus import HELD
 from tests.support.lever_plans import DEMANDS, lever_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 OVERFLOW = """
@@ -55,8 +56,7 @@ def fixed_usd(plan: Plan) -> float:
     return plan.costs.reserved_usd_per_month + plan.costs.engineers_usd_per_month
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DEMANDS)
+@for_each("name", DEMANDS)
 def test_at_its_own_demand_a_plan_costs_what_it_says(name: str) -> None:
     """Replicas, boxes, spot and starts are worked out again from the rules and come to the same bill."""
     plan = lever_plan(name)
@@ -66,8 +66,7 @@ def test_at_its_own_demand_a_plan_costs_what_it_says(name: str) -> None:
     assert point.beyond == ()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DEMANDS)
+@for_each("name", DEMANDS)
 def test_more_demand_costs_more_and_what_is_signed_is_always_paid(name: str) -> None:
     plan = lever_plan(name)
     costs = [p.cost_usd_per_month for p in other_demand(plan, (0.1, 0.5, 2.0, 10.0))]
@@ -76,7 +75,6 @@ def test_more_demand_costs_more_and_what_is_signed_is_always_paid(name: str) -> 
     assert costs[-1] > 2 * plan.cost_usd_per_month - fixed_usd(plan)
 
 
-@pytest.mark.slow
 def test_twice_the_demand_needs_twice_the_boxes_by_hand() -> None:
     """At ten times the demand, margins hardly count: the bill by the hour is near ten times as high."""
     plan = lever_plan("together")

@@ -25,6 +25,7 @@ from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, only_our_tags
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 EXAMPLE = ROOT / "examples" / "policies" / "production.yaml"
@@ -131,7 +132,7 @@ CASES = {
 BEFORE = 1000.0
 
 
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_a_value_at_its_limit_passes_and_one_beyond_it_fails(name: str) -> None:
     plan, text, value, written = CASES[name]()
     against = changed(plan, cost_usd_per_month=BEFORE)
@@ -286,7 +287,7 @@ def test_every_rule_is_there_and_documented() -> None:
     assert json.loads(json.dumps(found.as_json(), allow_nan=False))["passed"] is False
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "place", "message"),
     [
         ("max_spot_shar: 10%", "1:1", "unknown key 'max_spot_shar'. Did you mean 'max_spot_share'?"),

@@ -24,6 +24,7 @@ from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan
 from tests.support.lever_plans import lever_plan
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.tampering import Json, kinds_of, unseen
 
 POLICY = """\
@@ -114,7 +115,7 @@ def test_remarks_are_keys_of_plans() -> None:
 # -- the bound --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("recorded", "again", "found", "verdict"),
     [
         (100.0, 100.0, 101.0, "confirmed"),
@@ -272,7 +273,7 @@ def _lie(plan: Json, what: str) -> Json:
     return plan
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("what", "words"),
     [
         ("reason", "is not rejected for 'nobody sells it'"),

@@ -13,6 +13,7 @@ from planner.catalog.entries import Model
 from planner.io.named_files import NamedFiles
 from tests.support.command_line import SMALL, Command
 from tests.support.model_configs import DEEPSEEK_V3, LLAMA_8B, NEMOTRON_NANO, Config
+from tests.support.rows import for_each
 
 
 @pytest.fixture
@@ -27,7 +28,6 @@ def config_file(config: Config, name: str = "config.json") -> str:
     return name
 
 
-@pytest.mark.slow
 def test_what_it_writes_can_be_planned_with(fleetplan: Command) -> None:
     added = fleetplan("catalog", "add-model", config_file(LLAMA_8B), "--name", "acme/chat-8B", "--out", "models.yaml")
     assert added.code == 0
@@ -133,7 +133,7 @@ def test_a_missing_value_can_be_given(fleetplan: Command) -> None:
     assert "by hand: num_key_value_heads=8" in given.out
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "words"),
     [
         ("{", "config.json:1:2: is not JSON"),
@@ -150,7 +150,7 @@ def test_a_bad_config_exits_with_2(content: str, words: str, fleetplan: Command)
     assert words in ran.err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (("missing.json",), "missing.json: there is no such file"),

@@ -19,7 +19,7 @@ from mcp.client.stdio import stdio_client
 
 from planner.cli.agent_tools import Refused, Workshop
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.process
 DEMAND = """\
 name: small
 workloads:

@@ -8,6 +8,7 @@ import pytest
 
 from planner.catalog.entries import KINDS, shipped_catalog
 from tests.support.command_line import Command
+from tests.support.rows import for_each
 
 FUTURE = ("--as-of", "2035-01-01")
 
@@ -28,8 +29,7 @@ def test_overview_counts_every_kind(fleetplan: Command) -> None:
     assert data["gpus"]["entries"] == len(shipped_catalog().gpus)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_each_kind_is_listed_and_each_listing_is_json(kind: str, fleetplan: Command) -> None:
     ran = fleetplan("catalog", kind)
     assert (ran.code, ran.err) == (0, "")
@@ -118,7 +118,7 @@ def test_assumed_prices_are_marked(fleetplan: Command) -> None:
     assert "(assumed reserved)" in row
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (("gpu",), "there is no kind 'gpu'. Did you mean 'gpus'?"),

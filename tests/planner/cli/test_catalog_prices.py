@@ -10,6 +10,7 @@ import yaml
 
 from tests.support import price_files as files
 from tests.support.command_line import SMALL, Command
+from tests.support.rows import for_each
 
 QUARTER = Path(__file__).parents[3] / "examples" / "quarterly-review"
 L40S = "aws/g6e.xlarge@us-east-1"
@@ -28,7 +29,6 @@ def sky(price: str, *more: str) -> None:
 IMPORT = ("catalog", "import", "sky", "--from", "skypilot", "--date", "2026-11-01")
 
 
-@pytest.mark.slow
 def test_imported_prices_are_planned_with_and_compared(fleetplan: Command) -> None:
     sky("1.5", "g6e.4xlarge,L40S,1,1.2,0.8,eu-north-1,a", "p3.2xlarge,V100,1,3,1,us-east-1,a")
     ran = fleetplan(*IMPORT, "--out", "prices.yaml")
@@ -57,7 +57,6 @@ def test_imported_prices_are_planned_with_and_compared(fleetplan: Command) -> No
     assert back.out == "against prices.yaml: 0 new, 0 with changed prices, 2 unchanged\n"
 
 
-@pytest.mark.slow
 def test_prices_are_dated_by_what_says_their_day_and_never_by_the_age_of_the_file(fleetplan: Command) -> None:
     """A clone or a copy is always of today, whatever its prices are of."""
     without = IMPORT[:-2]
@@ -110,7 +109,7 @@ def test_regions_and_gpus_narrow_an_import(fleetplan: Command) -> None:
     assert ran.code == 0 and list(yaml.safe_load(Path("prices.yaml").read_text())["offers"]) == [L40S]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "message"),
     [
         (("catalog", "import"), "PATH"),
@@ -142,7 +141,7 @@ def test_a_rate_converts_prices_and_says_so(fleetplan: Command) -> None:
     assert "EUR at 1.1 USD on 2026-10-31" in offer["prices"]["on_demand"]["source"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rates", "message"),
     [
         (
@@ -163,7 +162,6 @@ def test_rates_that_cannot_be_are_refused(fleetplan: Command, rates: tuple[str, 
     assert ran.code == 2 and message in ran.err
 
 
-@pytest.mark.slow
 def test_the_next_plan_of_a_review_takes_imported_prices(fleetplan: Command, tmp_path: Path) -> None:
     from planner.review.review_file import read_review
 

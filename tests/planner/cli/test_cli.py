@@ -32,6 +32,7 @@ from solvers.backends.clock import Stopped, ask_to_stop, stoppable
 from solvers.backends.trouble import SolverMissing
 from tests.support.command_line import HARD, SCRIPT, SMALL, Command, run_script
 from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.rows import for_each
 
 VERBS = (
     *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
@@ -75,7 +76,6 @@ def test_plan_prints_the_answer_first(fleetplan: Command) -> None:
         assert f"\n  {section}" in whole
 
 
-@pytest.mark.slow
 def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--format", "json")
     assert (ran.code, ran.err) == (0, "")
@@ -92,7 +92,6 @@ def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     assert planner.check_plan(plan) == []
 
 
-@pytest.mark.slow
 def test_plan_and_its_file_are_the_same_bytes_every_time(fleetplan: Command) -> None:
     first = fleetplan("plan", "small.yaml", "--out", "a.json", "--format", "json")
     second = fleetplan("plan", "small.yaml", "-o", "b.json", "--quiet")
@@ -112,7 +111,6 @@ def test_the_installed_command_gives_the_same_bytes(fleetplan: Command) -> None:
     assert script.out == fleetplan("plan", "small.yaml", "--format", "json").out
 
 
-@pytest.mark.slow
 def test_both_solvers_agree(fleetplan: Command) -> None:
     cbc = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "cbc").out)
     highs = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "highs").out)
@@ -129,7 +127,6 @@ def test_a_looser_gap_is_still_a_checked_plan(fleetplan: Command) -> None:
     assert planner.check_plan(plan) == []
 
 
-@pytest.mark.slow
 def test_verbose_shows_every_option(fleetplan: Command) -> None:
     text = SMALL.replace("gpus: [l40s]", "gpus: [l4, l40s, h100]")
     short, long = fleetplan("plan", write(text)), fleetplan("plan", write(text), "--verbose")
@@ -139,7 +136,6 @@ def test_verbose_shows_every_option(fleetplan: Command) -> None:
     assert len(long.out.splitlines()) > len(short.out.splitlines())
 
 
-@pytest.mark.slow
 def test_a_plan_that_is_not_proved_enough_is_written_and_exits_with_4(fleetplan: Command) -> None:
     unmixed = write(HARD.replace("max_deployments: 2", "max_deployments: 1"))
     limits = ("--gap", "30%", "--require-gap", "0.001%")
@@ -167,7 +163,7 @@ def test_an_optimal_plan_meets_any_required_gap(fleetplan: Command, monkeypatch:
 # -- plan: what goes wrong ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "words"),
     [
         (("--gap", "5"), "--gap: needs a percent sign, got '5'. Write \"5%\"."),
@@ -182,7 +178,6 @@ def test_an_optimal_plan_meets_any_required_gap(fleetplan: Command, monkeypatch:
         (("--frobnicate",), "No such option"),
         (("other.yaml",), "unexpected extra argument"),
     ],
-    ids=" ".join,
 )
 def test_bad_options_exit_with_2(options: tuple[str, ...], words: str, fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json", *options)
@@ -203,8 +198,7 @@ FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").re
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         (FORBIDDEN.replace("llama-3.1-8b", "llama-3.1-405b"), "'chat': nothing on the menu can serve it"),
@@ -215,7 +209,6 @@ FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").re
         (FORBIDDEN + f"policy: {{max_instances: {NO_L40S}}}\n", "policy.max_instances"),
         (FORBIDDEN.replace("on-demand, spot, reserved-1y", "spot"), "menu.purchase"),
     ],
-    ids=["nothing fits", "SLO", "no API", "budget", "GPUs", "instances", "only spot"],
 )
 def test_infeasible_exits_with_3_and_says_what_to_move(text: str, words: str, fleetplan: Command) -> None:
     ran = fleetplan("plan", write(text), "--out", "plan.json")
@@ -297,7 +290,6 @@ def test_ctrl_c_before_any_plan_exits_with_130(fleetplan: Command, monkeypatch: 
 # -- the other verbs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_init_then_validate_then_plan(fleetplan: Command) -> None:
     made = fleetplan("init", "demand.yaml")
     assert (made.code, made.out) == (0, "")
@@ -373,7 +365,7 @@ def test_verbose_alone_is_refused(fleetplan: Command) -> None:
     assert "--version" in ran.err
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@for_each("verb", VERBS)
 def test_help_has_an_example(verb: str, fleetplan: Command) -> None:
     ran = fleetplan(verb, "--help")
     assert (ran.code, ran.err) == (0, "")

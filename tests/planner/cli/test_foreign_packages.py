@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.process
 
@@ -35,8 +36,8 @@ def plant(folder: Path, name: str, as_package: bool = True) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["planner", "problems", "solvers"])
-@pytest.mark.parametrize("as_package", [True, False], ids=["package", "module"])
+@for_each("name", ["planner", "problems", "solvers"])
+@for_each("as_package", [True, False])
 def test_a_foreign_package_is_named_with_a_remedy(tmp_path: Path, name: str, as_package: bool) -> None:
     ran = command([plant(tmp_path / "elsewhere", name, as_package), ROOT], tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")

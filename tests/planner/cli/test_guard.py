@@ -20,6 +20,7 @@ from planner.cli import guard
 from tests.support.command_line import HARD, SCRIPT
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")]
 
@@ -84,7 +85,7 @@ def said(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("work", "code"), [("return 0", 0), ("return 5", 5), ("sys.exit(3)", 3), ("sys.exit()", 0), ("os._exit(4)", 4)]
 )
 def test_work_that_ends_by_itself_gives_the_exit_code(work: str, code: int, started: Started) -> None:
@@ -183,7 +184,6 @@ def test_where_there_is_no_fork_there_is_one_process(monkeypatch: pytest.MonkeyP
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, 2), (signal.SIGSEGV, 1)])
 def test_a_plan_found_is_written_though_the_search_is_killed(number: int, code: int, tmp_path: Path) -> None:
     """The search has found plans, put together and checked on the way."""

@@ -21,8 +21,7 @@ from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSearch
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan, worst_case_plan
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 TINY = """\
 name: tiny
@@ -120,7 +119,7 @@ def test_a_quarter_whose_range_was_not_worked_out_has_none(fleetplan: Command, t
     assert "no plan keeps the limits" not in page.read_text()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (("report", "H", "--quarter", "3"), "the plan has 2 quarters"),
@@ -178,7 +177,7 @@ def test_files_of_the_format_before_are_read(fleetplan: Command, tmp_path: Path,
     assert refused.code == 2 and figure in refused.err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ('{"format": "fleetplan-plan/7", "fleetplan_version": "9.0"}', "written by fleetplan '9.0', expected"),

@@ -31,6 +31,7 @@ from tests.support.command_line import SCRIPT, SMALL, Command
 from tests.support.executing_work import squares
 from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.shown import unwrapped
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and files as POSIX has them")
@@ -64,9 +65,8 @@ def without_its_libraries(path: Path) -> None:
     path.write_text("#!/bin/sh\nexit 127\n")
 
 
-@pytest.mark.slow
 @POSIX
-@pytest.mark.parametrize("spoil", [missing, not_executable, wrong_format, without_its_libraries])
+@for_each("spoil", [missing, not_executable, wrong_format, without_its_libraries])
 def test_highs_is_used_where_cbc_cannot_run_and_the_plan_says_so(
     spoil: Callable[[Path], None], fleetplan: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -115,7 +115,6 @@ def test_a_machine_without_room_for_files_is_told_before_the_search(
         assert "set TMPDIR" in ran.err and "defect" not in ran.err
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "module", "name"), [("cbc", cbc, "write_mps"), ("highs", np, "savez")])
 def test_a_disk_that_fills_up_keeps_the_best_plan(
     solver: str, module: Any, name: str, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
@@ -141,7 +140,6 @@ def test_a_disk_that_is_full_before_any_plan_is_told(fleetplan: Command, monkeyp
     assert "No space left on device" in ran.err and "defect" not in ran.err
 
 
-@pytest.mark.slow
 def test_no_half_plan_of_a_full_disk_is_kept_in_a_journal(
     fleetplan: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -170,7 +168,7 @@ def test_a_job_that_its_machine_could_not_run_is_tried_again_on_resuming(trouble
         assert run_jobs(work, squares(1), here, tmp_path / "journal")["x=0"] == {"x": 0}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "said"),
     [
         (MemoryError(), "needs more memory than there is"),
@@ -198,8 +196,8 @@ STRUCK = "import os, signal, time\nos.kill(os.getppid(), signal.{})\ntime.sleep(
 
 @pytest.mark.process
 @POSIX
-@pytest.mark.parametrize("module", ["typer", "yaml"], ids=["with the command", "with the verb"])
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@for_each("module", ["typer", "yaml"])
+@for_each("name", ["SIGINT", "SIGTERM"])
 def test_an_interrupt_during_imports_leaves_no_traceback(name: str, module: str, tmp_path: Path) -> None:
     (tmp_path / "demand.yaml").write_text(SMALL)
     (tmp_path / "lib").mkdir()

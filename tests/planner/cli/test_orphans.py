@@ -17,6 +17,7 @@ from solvers.backends import scratch
 from tests.support.command_line import SCRIPT, SMALL
 from tests.support.patience import wait_until
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 pytestmark = [
     pytest.mark.process,
@@ -92,10 +93,9 @@ def solvers_in(temporary: Path) -> list[int]:
     return [p.pid for p in found if any(a.startswith(str(temporary)) for a in p.info["cmdline"] or ())]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("code", "count"),
     [(SOLVE.format("cbc"), 1), (SOLVE.format("highs"), 1), (QUIET, 1), (SWEEP, 2)],
-    ids=["cbc", "highs", "quiet", "sweep"],
 )
 def test_nothing_outlives_a_process_that_is_killed(code: str, count: int, started: Started, temporary: Path) -> None:
     process = started(sys.executable, "-c", code)
@@ -141,7 +141,6 @@ def test_folders_of_dead_processes_are_removed_and_no_others(
     assert (held / "model.mps").exists() and (precious / "work").exists()
 
 
-@pytest.mark.slow
 def test_the_next_plan_clears_what_a_killed_process_left(started: Started, temporary: Path) -> None:
     killed = started(sys.executable, "-c", HOLD)
     assert killed.stdout is not None

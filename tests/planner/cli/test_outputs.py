@@ -12,6 +12,7 @@ from planner.reports.plan import plan_document
 from planner.reports.tables.plan import tables_of
 from planner.reports.xlsx import as_workbook
 from tests.support.command_line import SMALL, Command
+from tests.support.rows import for_each
 from tests.support.shown import first_screen, plan_csv, plan_markdown
 
 
@@ -31,7 +32,6 @@ def fleetplan(
     return Command(monkeypatch, capsys)
 
 
-@pytest.mark.slow
 def test_report_shows_a_saved_plan_in_every_format(fleetplan: Command, small: Plan) -> None:
     assert fleetplan("report", "plan.json", "--format", "table").out == first_screen(small)
     assert fleetplan("report", "plan.json", "--format", "json").out == small.to_json()
@@ -84,7 +84,7 @@ def test_without_openpyxl_a_sentence_says_what_to_install(fleetplan: Command, mo
     assert not Path("plan.xlsx").exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (("report", "plan.json", "--format", "csv", "--table", "optios"), "--table: there is no table 'optios'"),
@@ -103,8 +103,8 @@ def test_bad_use_exits_with_2(arguments: tuple[str, ...], words: str, fleetplan:
     assert words in ran.err
 
 
-@pytest.mark.parametrize("verb", [("plan", "small.yaml"), ("verify", "plan.json")])
-@pytest.mark.parametrize(("name", "option"), [("x.html", "--html"), ("x.md", "--markdown"), ("x.xlsx", "--xlsx")])
+@for_each("verb", [("plan", "small.yaml"), ("verify", "plan.json")])
+@for_each(("name", "option"), [("x.html", "--html"), ("x.md", "--markdown"), ("x.xlsx", "--xlsx")])
 def test_json_is_not_written_under_the_ending_of_another_format(
     verb: tuple[str, str], name: str, option: str, fleetplan: Command
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.command_line import SCRIPT, SMALL
 from tests.support.patience import PATIENCE_S
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.process
 
@@ -50,7 +51,7 @@ def test_a_full_stdout_is_named_and_every_file_is_there(here: Path) -> None:
     assert all(Path(name).exists() for name in ("plan.html", "plan.md", "tables/fleet.csv"))
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "plan --help", "schema"])
+@for_each("words", ["--help", "--version", "plan --help", "schema"])
 def test_what_is_only_printed_says_so_too(here: Path, words: str) -> None:
     with open("/dev/full", "w") as full:
         ran = fleetplan(words, stdout=full)

@@ -44,8 +44,6 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
 from tests.support.shown import plan_markdown, plan_text
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:

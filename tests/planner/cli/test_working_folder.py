@@ -59,7 +59,6 @@ def marked(marks: Path) -> list[str]:
     return sorted(mark.name for mark in marks.iterdir())
 
 
-@pytest.mark.slow
 def test_no_process_that_a_command_starts_runs_what_lies_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,7 +81,6 @@ def test_no_process_that_a_command_starts_runs_what_lies_there(
         assert marked(marks) == [], command
 
 
-@pytest.mark.slow
 def test_the_second_process_runs_nothing_of_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

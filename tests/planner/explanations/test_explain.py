@@ -30,9 +30,8 @@ from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progr
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
-
-pytestmark = pytest.mark.slow
 
 EXACT = Options(gap_frac=0.0)
 TIGHT = SMALL.replace("400k", "800k").replace("menu: {", "menu: {max_gpus_per_replica: 1, max_deployments: 1, ") + (
@@ -169,7 +168,7 @@ def made(cost: float, bound: float, penalty: float = 0.0) -> Any:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("looser", "found", "proved", "verdict"),
     [
         (made(80, 79), 20, (10, 21), "proved"),

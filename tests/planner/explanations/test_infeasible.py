@@ -22,9 +22,8 @@ from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
-
-pytestmark = pytest.mark.slow
 
 QUICK = Options(gap_frac=0.01)
 FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").replace(
@@ -110,7 +109,7 @@ def smaller_budget(case: Case) -> Case:
     return with_limit("budget_usd_per_month", lambda case: (case.limits.budget_usd_per_month or 0) * 0.98)(case)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "limit", "one_less"),
     [
         (with_policy("budget_usd_per_month: $5"), "policy.budget_usd_per_month", smaller_budget),
@@ -255,7 +254,7 @@ def test_where_nothing_was_proved_no_remedy_is_called_the_smallest() -> None:
     assert not found.proved_smallest
 
 
-@pytest.mark.parametrize(("solves", "known"), [(1, []), (2, [False]), (4, [False]), (7, [True])])
+@for_each(("solves", "known"), [(1, []), (2, [False]), (4, [False]), (7, [True])])
 def test_an_interruption_keeps_what_is_known(solves: int, known: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """The first limit is the quota: its loosest, then nearer and nearer to the least, then what that costs."""
     calls: list[FleetProblem] = []

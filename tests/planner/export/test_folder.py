@@ -13,6 +13,7 @@ from planner.export.folder import LIST
 from planner.plan.plan import Plan
 from tests.planner.export.test_targets import plan_of
 from tests.support.command_line import SMALL, Command
+from tests.support.rows import for_each
 
 
 @cache
@@ -32,7 +33,6 @@ def files(folder: str) -> set[str]:
     return {str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
 def test_a_folder_is_made_and_the_note_says_where_to_start(fleetplan: Command) -> None:
     ran = fleetplan("export", "plan.json", "--to", "kubernetes", "--out", "a/b")
     assert (ran.code, ran.out) == (0, "")
@@ -85,7 +85,7 @@ def test_a_forged_list_reaches_nothing_outside_of_the_folder(fleetplan: Command)
     assert ran.code == 2 and "is not a list of exported files" in ran.err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (

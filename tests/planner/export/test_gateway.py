@@ -29,6 +29,7 @@ from planner.export.routing import SHED, destinations, routes
 from planner.export.scripts import fleetplan_queue
 from planner.plan.plan import Plan
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan
 
 PLANS = [
@@ -62,8 +63,7 @@ def hours() -> Iterator[tuple[str, int, float]]:
 # -- routes -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PLANS)
+@for_each("name", PLANS)
 def test_by_the_routes_no_deployment_has_more_load_than_planned(name: str) -> None:
     """Shares by prompt and hour: of what each deployment carries in the plan, and of what is sent elsewhere."""
     fleet = fleet_of(name)
@@ -141,7 +141,6 @@ def router_of(litellm: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -
     return litellm.Router(model_list=config["model_list"], **config["router_settings"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["examples/quickstart.yaml", "mixed", "shedding"])
 def test_litellms_router_sends_requests_in_the_shares_of_the_plan(
     name: str, litellm: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +174,7 @@ def test_litellms_router_sends_requests_in_the_shares_of_the_plan(
     asyncio.run(check())
 
 
-@pytest.mark.parametrize("name", PLANS)
+@for_each("name", PLANS)
 def test_every_hour_and_range_is_dealt_out_as_planned(name: str, litellm: ModuleType, tmp_path: Path) -> None:
     now = [0.0]
     plan, each = hook_of(name, tmp_path, now).plan, 400

@@ -19,6 +19,7 @@ from planner.export.promises import E2E, RUNNING, TPOT, TTFT, WAITING
 from planner.io.errors import InputError
 from planner.reports.text import as_text
 from tests.support.command_line import Command
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan
 
 START = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday
@@ -88,7 +89,6 @@ def why(live: Live) -> dict[str, list[str]]:
     return {hour.begins[11:13]: list(hour.left) for hour in live.left}
 
 
-@pytest.mark.slow
 def test_a_fleet_that_ran_as_planned_left_no_hour(tmp_path: Path) -> None:
     live = checked(ran(tmp_path / "m"))
     (h,) = fleet().hosted
@@ -147,7 +147,7 @@ def test_a_pool_without_replicas_is_an_hour_that_left(tmp_path: Path) -> None:
     assert hour.left[0] == f"0.0 replicas, planned {hour.planned_replicas}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         (None, "is not a folder"),
@@ -318,7 +318,7 @@ def test_gaps_are_not_judged_and_one_namespace_is_asked_for(tmp_path: Path) -> N
     assert any("llm and staging are counted together" in n for n in live.notes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ('{"status": "error", "errorType": "bad_data", "error": "invalid"}', "is not an answer from Prometheus"),

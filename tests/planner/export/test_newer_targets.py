@@ -8,7 +8,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from planner.export.windows import WEEK, at_midnight, windows
 from tests.planner.export.test_hours import COUNTS, check
 from tests.planner.export.test_targets import of_kind, plan_of
 from tests.support.manifest_checks import objects
+from tests.support.rows import for_each
 
 PLANS = ["examples/two-models.yaml", "examples/ten-tenants.yaml", "examples/levers/deferrable-batch.yaml", "together"]
 BY_THE_HOUR = ["kserve", "dynamo", "llm-d", "production-stack"]
@@ -62,7 +62,7 @@ def triggers_of(name: str, target: str, h: Hosted, part: Part) -> tuple[list[dic
     return spec["triggers"], spec["minReplicaCount"], spec["maxReplicaCount"]
 
 
-@pytest.mark.parametrize("target", BY_THE_HOUR)
+@for_each("target", BY_THE_HOUR)
 def test_triggers_evaluated_over_a_week_hold_the_hours_of_the_plan(target: str) -> None:
     for name in PLANS:
         for h, part in parts(name):
@@ -118,7 +118,7 @@ def test_windows_hold_any_hours(weekday: tuple[int, ...], weekend: tuple[int, ..
     assert_windows_hold(found, at_midnight(hours, lead_min), hours, lead_min)
 
 
-@pytest.mark.parametrize("name", PLANS)
+@for_each("name", PLANS)
 def test_schedules_of_aibrix_hold_the_hours_of_the_plan(name: str) -> None:
     scalers = of_kind(exported(name, "aibrix"), "PodAutoscaler")
     for h, part in parts(name):
@@ -193,7 +193,7 @@ def engines(name: str, target: str) -> dict[str, tuple[list[str] | dict[str, Any
     return {m["name"]: (m["vllmConfig"], m["requestGPU"]) for m in specs}
 
 
-@pytest.mark.parametrize("target", ["kserve", "dynamo", "ray", "production-stack"])
+@for_each("target", ["kserve", "dynamo", "ray", "production-stack"])
 def test_engines_are_told_what_the_plan_says(target: str) -> None:
     for name in [*PLANS, "examples/mixtures-of-experts.yaml"]:
         found = engines(name, target)
@@ -297,7 +297,7 @@ def test_routers_of_dynamo_are_those_that_the_plan_counts_on() -> None:
 # -- options ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["kubernetes", "keda", "gateway", "kserve", "aibrix", "dynamo", "llm-d", "ray"])
+@for_each("target", ["kubernetes", "keda", "gateway", "kserve", "aibrix", "dynamo", "llm-d", "ray"])
 def test_namespace_and_registry_are_everywhere(target: str) -> None:
     placed = Settings(namespace="llm", registry="registry.internal:5000/mirror")
     files = export_plan(plan_of("together"), target, placed)

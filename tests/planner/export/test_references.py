@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
-
 from planner.export.export import README, export_plan
 from planner.export.hosted import Settings
 from planner.export.weights import weights_from
 from tests.support.lever_plans import lever_plan
 from tests.support.manifest_references import fault_of, loose_ends
+from tests.support.rows import for_each
 
 AT_KEY = "\n                  key: api-key"
 OF_POOL = "kind: InferencePool\n          name: "
@@ -21,7 +20,7 @@ def exported(name: str, target: str, weights: str = "download") -> dict[str, str
     return export_plan(lever_plan(name), target, Settings(namespace="llm", weights=weights_from(weights)))
 
 
-@pytest.mark.parametrize("name", ["together", "mixed", "shedding", "waiting"])
+@for_each("name", ["together", "mixed", "shedding", "waiting"])
 def test_plans_with_every_lever_lack_nothing(name: str) -> None:
     """Two workloads with adapters on spot, pools by length, shedding and a queue, in a namespace of their own."""
     engines = exported(name, "kubernetes")
@@ -31,7 +30,7 @@ def test_plans_with_every_lever_lack_nothing(name: str) -> None:
     assert loose_ends("kubernetes", exported(name, "kubernetes", "pvc:weights")) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "file", "before", "after", "words"),
     [
         ("kubernetes", "{name}.yaml", "io/instance: {name}\n  ports", "io/instance: x\n  ports", "selects no pod"),
@@ -65,7 +64,7 @@ def test_a_broken_reference_is_found_out(target: str, file: str, before: str, af
     assert any(words in found for found in loose_ends(target, broken, engines)), loose_ends(target, broken, engines)
 
 
-@pytest.mark.parametrize("query", ['sum(x{a="b)"}', "sum(rate(vllm:x[1h]", "avg(vllm:x)", 'sum(vllm:x{a="b})'])
+@for_each("query", ['sum(x{a="b)"}', "sum(rate(vllm:x[1h]", "avg(vllm:x)", 'sum(vllm:x{a="b})'])
 def test_queries_with_plain_faults_are_found_out(query: str) -> None:
     assert fault_of(query)
     assert not fault_of('histogram_quantile(0.95, sum by (le) (rate(vllm:x_bucket{pod=~"a(-b)?"}[1h])))')

@@ -1,4 +1,4 @@
-"""Every example for every target: valid, and as planned."""
+"""A plan of each kind for every target: valid, and as planned."""
 
 from __future__ import annotations
 
@@ -18,17 +18,23 @@ from planner.export.targets.karpenter import _capacity_types
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
-from tests.support import golden_plans
 from tests.support.horizon_plans import horizon_plan
 from tests.support.lever_plans import ROUGHLY, lever_plan
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
 from tests.support.manifest_references import loose_ends
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan
 
-pytestmark = pytest.mark.slow
-
-EXAMPLES = sorted([*golden_plans.EXAMPLES, *(ROOT / "examples" / "levers").glob("*.yaml")])
+TRAITS = {
+    "agents": "sessions", "hourly-rates": "each way to buy", "kimi-k3": "replicas over several instances",
+    "levers/residency": "regions", "levers/semantic-caching": "a cache", "levers/speculation": "drafts",
+    "levers/two-deployments": "two deployments", "mixtures-of-experts": "experts in parallel",
+    "own-or-rent": "own servers",
+    "ten-tenants": "adapters", "two-models": "months",
+}  # fmt: skip
+"""by example, what no other one has"""
+EXAMPLES = [ROOT / "examples" / f"{name}.yaml" for name in TRAITS]
 TARGETS = [
     "aibrix", "compose", "dynamo", "gateway", "karpenter", "keda", "kserve", "kubernetes", "llm-d", "production-stack",
     "ray", "skypilot",
@@ -57,8 +63,8 @@ def test_the_targets_are_the_files() -> None:
     assert target_names() == TARGETS
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
-def test_every_example_for_every_target(example: Path) -> None:
+@for_each("example", EXAMPLES)
+def test_every_kind_of_plan_for_every_target(example: Path) -> None:
     exported_everywhere(plan_of(str(example.relative_to(ROOT))))
 
 
@@ -215,7 +221,7 @@ def held_plan(name: str) -> Plan:
     return planner.plan_fleet(before.case.model_copy(update={"held": held}), ROUGHLY)
 
 
-@pytest.mark.parametrize("name", ["together", "mixed", "shedding", "examples/own-catalog.yaml"])
+@for_each("name", ["together", "mixed", "shedding", "examples/own-catalog.yaml"])
 def test_what_is_held_is_exported_to_every_target(name: str) -> None:
     plan = held_plan(name)
     assert "held" in {line.purchase for line in plan.fleet}
@@ -264,7 +270,7 @@ def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "words"),
     [
         ("together", ["70% of its requests are critical", "must shed the others at once", "fewest in flight",
@@ -316,7 +322,7 @@ def test_an_image_of_ones_own_is_used_everywhere() -> None:
         assert "registry.internal/vllm:1" in text and "vllm/vllm-openai" not in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("image", "repository", "tag"),
     [
         ("registry.internal:5000/vllm", "registry.internal:5000/vllm", "latest"),
@@ -332,7 +338,7 @@ def test_a_chart_is_told_repository_and_tag_apart(image: str, repository: str, t
     assert found == (repository, tag)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "words"),
     [
         (Settings(month=1), "the plan has no month 2"),

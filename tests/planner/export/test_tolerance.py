@@ -22,8 +22,7 @@ from planner.plan.plan import Plan
 from tests.planner.export.test_hours import WEEK, planned, times
 from tests.planner.export.test_targets import EXAMPLES, of_kind, plan_of
 from tests.support.places import ROOT
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 LOOKS = 4
 """a minute: every 15 s"""
@@ -87,9 +86,9 @@ def scaled(plan: Plan, settings: Settings) -> dict[str, tuple[dict[str, Any], Ho
     return {name: (written["spec"], parts[name].hours) for name, written in found.items()}
 
 
-@pytest.mark.parametrize("near", NEAR.values(), ids=list(NEAR))
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
-def test_the_planned_replicas_of_every_example_are_there(example: Path, near: Near) -> None:
+@for_each("near", NEAR.values())
+@for_each("example", EXAMPLES)
+def test_the_planned_replicas_are_there(example: Path, near: Near) -> None:
     plan = plan_of(str(example.relative_to(ROOT)))
     if not plan.fleet:
         pytest.skip("an API serves everything")

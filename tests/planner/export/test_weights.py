@@ -14,6 +14,7 @@ from planner.export.weights import KINDS, RATES, weights_from
 from planner.io.errors import InputError
 from tests.planner.export.test_targets import TARGETS, held_plan, plan_of
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
+from tests.support.rows import for_each
 
 WAYS = [
     "download", "pvc:models", "hostPath", "hostPath:/mnt/nvme", "image", "image:registry.internal/weights:1", "stream",
@@ -39,7 +40,7 @@ def variables(pod: dict[str, Any]) -> dict[str, Any]:
     return {v["name"]: v.get("value", v.get("valueFrom")) for v in pod["containers"][0]["env"]}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_every_way_is_valid_for_every_target_or_refused(way: str) -> None:
     for plan in (plan_of("together"), held_plan("mixed")):
         for target in TARGETS:
@@ -53,7 +54,7 @@ def test_every_way_is_valid_for_every_target_or_refused(way: str) -> None:
             assert "loading: the plan counts on" in files[README]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@for_each("way", WAYS)
 def test_pods_are_restricted_but_for_paths_of_the_node(way: str) -> None:
     files = export_plan(plan_of("mixed"), "kubernetes", settings(way))
     for pod in pods_of(files):
@@ -172,7 +173,7 @@ def test_weights_quantized_on_load_take_a_disk_for_16_bit() -> None:
     assert service["resources"]["disk_size"] == 512, "what is streamed needs no disk"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("way", "words"),
     [
         ("pvc", "Give the name of a PersistentVolumeClaim"), ("pvc:Models", "is not right for pvc"),

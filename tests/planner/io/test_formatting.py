@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from planner.io.formatting import percent, usd
+from tests.support.rows import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("amount", "text"),
     [(-1e-10, "$0.00"), (-0.0, "$0.00"), (-0.004, "$0.00"), (-0.006, "-$0.01"), (-12.0, "-$12"), (9.996, "$10")],
 )

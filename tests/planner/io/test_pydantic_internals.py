@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, RootMode
 
 from planner.io.strict_yaml import parse_yaml
 from planner.io.validation import _WRAPPERS, _Explainer
+from tests.support.rows import for_each
 
 CHANGED = (
     f"pydantic {pydantic.VERSION} has another core schema than planner/io/validation.py walks: {{}}. Adapt _Explainer, "
@@ -112,7 +113,7 @@ def test_definitions_are_found_by_reference() -> None:
     assert EXPLAINER.unwrapped(again)["cls"] is Node, CHANGED.format("a definition-ref inside a definition")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "wrapper"),
     [("or_nothing", "default"), ("after", "default"), ("before", "default"), ("day", "default")],
 )
@@ -127,7 +128,7 @@ def test_wrappers_hold_what_they_wrap(name: str, wrapper: str) -> None:
     assert EXPLAINER.unwrapped(field(name)) == schema
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind", "key"),
     [
         ("word", "literal", "expected"),
@@ -156,7 +157,7 @@ def test_parts_are_what_the_walk_expects() -> None:
     assert parts["pet"]["discriminator"] == "kind", CHANGED.format("the key of a tagged union")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "trail"),
     [
         ({}, ("plain",)),

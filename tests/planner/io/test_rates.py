@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from planner.io.errors import Problem
 from planner.io.rates import Months, UsdPer1mTokens, UsdPerKwh, UsdPerMonth, UsdPerYear, Years
+from tests.support.rows import for_each
 
 GOOD = [
     (UsdPerMonth, 350, 350.0),
@@ -72,19 +73,19 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "written", "meant"), GOOD)
+@for_each(("kind", "written", "meant"), GOOD)
 def test_the_unit_of_the_key_may_be_written(kind: Any, written: object, meant: float) -> None:
     adapter = TypeAdapter(kind)
     assert adapter.validate_python(written) == meant
     fits(written, adapter.json_schema())
 
 
-@pytest.mark.parametrize(("kind", "written", "meant"), ALSO_GOOD)
+@for_each(("kind", "written", "meant"), ALSO_GOOD)
 def test_units_are_taken_in_capitals_and_short(kind: Any, written: str, meant: float) -> None:
     assert TypeAdapter(kind).validate_python(written) == meant
 
 
-@pytest.mark.parametrize(("kind", "written", "said"), BAD)
+@for_each(("kind", "written", "said"), BAD)
 def test_another_unit_is_answered_with_what_to_write(kind: Any, written: object, said: str) -> None:
     with pytest.raises(ValidationError) as error:
         TypeAdapter(kind).validate_python(written)

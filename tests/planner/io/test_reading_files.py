@@ -33,6 +33,7 @@ from planner.review.usage_log import read_log
 from planner.studies.what_if_file import read_what_if
 from tests.support.command_line import SMALL, Command
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
 SECRET = "s3cr3t"
@@ -75,8 +76,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", NOT_WHAT_IT_SHOULD_BE)
+@for_each("reader", READERS)
+@for_each("kind", NOT_WHAT_IT_SHOULD_BE)
 def test_nothing_is_quoted_of_a_file_that_is_something_else(tmp_path: Path, kind: str, reader: str) -> None:
     path = tmp_path / "file"
     path.write_text(NOT_WHAT_IT_SHOULD_BE[kind])
@@ -104,13 +105,13 @@ def test_column_names_are_named(tmp_path: Path) -> None:
         read_usage(path, "w")
 
 
-@pytest.mark.parametrize("reader", READERS)
+@for_each("reader", READERS)
 def test_a_device_has_no_end_and_is_not_read(reader: str) -> None:
     with pytest.raises(InputError, match="is not a regular file"):
         READERS[reader](Path("/dev/zero"))
 
 
-@pytest.mark.parametrize("reader", ["plan", "saved review", "results", "measurements"])
+@for_each("reader", ["plan", "saved review", "results", "measurements"])
 def test_every_read_has_a_bound(tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_files, "MOST_JSON_BYTES", 2_000_000)
     monkeypatch.setattr("planner.performance.calibration.read_results.MAX_BYTES", 2_000_000)
@@ -153,8 +154,8 @@ MEASURED = (
 POINTS = "model,gpu,input,output,concurrency\nllama-3.1-8b,h100,1024,256,8\n"
 
 
-@pytest.mark.parametrize("end", ["\r\n", "\r"])
-@pytest.mark.parametrize(
+@for_each("end", ["\r\n", "\r"])
+@for_each(
     ("text", "read"),
     [
         ("# a comment\n" * 3 + SMALL, lambda path: load_case(path).hash()),
@@ -165,7 +166,6 @@ POINTS = "model,gpu,input,output,concurrency\nllama-3.1-8b,h100,1024,256,8\n"
         (MEASURED, read_rows),
         (POINTS, predict_points),
     ],
-    ids=["demand", "usage", "usage with blank lines", "log", "results", "measurements", "points"],
 )
 def test_line_ends_of_other_systems(tmp_path: Path, end: str, text: str, read: Callable[[Path], Any]) -> None:
     path = tmp_path / "file"
@@ -175,7 +175,7 @@ def test_line_ends_of_other_systems(tmp_path: Path, end: str, text: str, read: C
     assert read(path) == as_it_is
 
 
-@pytest.mark.parametrize("end", ["\r\n", "\r", "\n", "\n\r", "\r\r\n"])
+@for_each("end", ["\r\n", "\r", "\n", "\n\r", "\r\r\n"])
 def test_comments_before_the_first_key_take_no_time(end: str) -> None:
     """It was twice the time for each line: a hundred of them would never end."""
     text = "".join(f"  # line {k}{end}{end}" for k in range(100))
@@ -246,8 +246,8 @@ def demand(csv: str = "usage.csv", more: str = "") -> None:
     Path("demand.yaml").write_text(SMALL.replace("{requests_per_day: 400k}", f"{{csv: {csv}}}") + more)
 
 
-@pytest.mark.parametrize("verb", [("plan",), ("validate",), ("explain",), ("what-if", "--scale", "demand=2")])
-@pytest.mark.parametrize("csv", ["../usage.csv", "{above}/usage.csv", "link.csv", "./x/../../usage.csv", '"a\\0b"'])
+@for_each("verb", [("plan",), ("validate",), ("explain",), ("what-if", "--scale", "demand=2")])
+@for_each("csv", ["../usage.csv", "{above}/usage.csv", "link.csv", "./x/../../usage.csv", '"a\\0b"'])
 def test_a_log_outside_of_the_root(csv: str, verb: tuple[str, ...], fleetplan: Command) -> None:
     demand(csv.format(above=Path("..").resolve()))
     ran = fleetplan(verb[0], "demand.yaml", *verb[1:], "--root", ".")
@@ -292,7 +292,7 @@ def test_a_demand_file_that_is_a_link_out_of_the_root(fleetplan: Command) -> Non
     assert fleetplan("validate", "../outside.yaml", "--root", ".").code == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value"),
     [
         ("last_plan", "../last-plan.json"),

@@ -22,6 +22,7 @@ from planner.io.errors import (
     shown,
 )
 from planner.io.strict_yaml import Mark, parse_yaml, read_yaml
+from tests.support.rows import for_each
 
 LOADERS = [yaml.SafeLoader] + ([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])
 
@@ -37,7 +38,7 @@ def complaints_about(text: str) -> tuple[Diagnostic, ...]:
     return caught.value.diagnostics
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("12", 12),
@@ -149,7 +150,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "column", "words"), BAD, ids=lambda value: repr(value)[:30])
+@for_each(("text", "line", "column", "words"), BAD)
 def test_bad_yaml_is_refused_at_its_place(text: str, line: int, column: int | None, words: str, parser: None) -> None:
     diagnostic = complaints_about(text)[0]
     assert words in diagnostic.message

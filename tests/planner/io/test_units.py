@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from planner.io import units
 from planner.io.errors import Problem
 from planner.io.units import Price, Relative
+from tests.support.rows import for_each
 
 PARSERS: dict[str, Callable[[object], Any]] = {
     "Duration": units.parse_duration,
@@ -164,14 +165,14 @@ BAD: list[tuple[str, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "written", "value"), GOOD, ids=str)
+@for_each(("kind", "written", "value"), GOOD)
 def test_quantities_are_read_as_people_write_them(kind: str, written: object, value: object) -> None:
     result = PARSERS[kind](written)
     assert result == value
     assert type(result) is type(value)
 
 
-@pytest.mark.parametrize(("kind", "written", "words"), BAD, ids=lambda value: str(value)[:30])
+@for_each(("kind", "written", "words"), BAD)
 def test_bad_quantities_say_what_to_write(kind: str, written: object, words: str) -> None:
     with pytest.raises(Problem) as caught:
         PARSERS[kind](written)
@@ -185,7 +186,7 @@ ANYTHING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", PARSERS)
+@for_each("kind", PARSERS)
 @given(value=ANYTHING)
 def test_nothing_but_a_value_error_is_raised(kind: str, value: object) -> None:
     try:
@@ -205,7 +206,7 @@ def schema_accepts(schema: dict[str, Any], value: object) -> bool:
     return isinstance(value, int | float) and value >= schema.get("minimum", schema.get("const", 0))
 
 
-@pytest.mark.parametrize("kind", PARSERS)
+@for_each("kind", PARSERS)
 def test_the_schema_knows_its_examples(kind: str) -> None:
     schema = TypeAdapter(getattr(units, kind)).json_schema()
     assert schema["description"]
@@ -217,7 +218,7 @@ def test_the_schema_knows_its_examples(kind: str) -> None:
             assert schema_accepts(schema, written), written
 
 
-@pytest.mark.parametrize("kind", PARSERS)
+@for_each("kind", PARSERS)
 @given(value=WRITTEN)
 def test_an_editor_never_marks_what_is_accepted(kind: str, value: str) -> None:
     try:

@@ -12,6 +12,7 @@ from planner.io.errors import InputError
 from planner.io.strict_yaml import Document, parse_yaml
 from planner.io.units import Count, Duration, Fraction, PositiveWhole, PriceChange, UsdBare, WholeNumber
 from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
+from tests.support.rows import for_each
 
 
 class Tenancy(Enum):
@@ -195,7 +196,7 @@ SINGLE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "column", "expected"), SINGLE, ids=lambda value: str(value)[:40])
+@for_each(("line", "column", "expected"), SINGLE)
 def test_each_mistake_gives_one_complaint_at_its_place(line: str, column: int, expected: str) -> None:
     found = errors(workload(line))
     assert len(found) == 1, found

@@ -12,6 +12,7 @@ import pytest
 from planner.io.errors import InputError
 from planner.io.files import check_targets, check_writable, write_whole
 from tests.support.command_line import SMALL, Command
+from tests.support.rows import for_each
 
 
 def mode(path: Path) -> int:
@@ -115,7 +116,7 @@ def fleetplan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     return Command(monkeypatch, capsys)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "said"),
     [
         ("plan in.yaml --out in.yaml", "in.yaml: --out would overwrite the input in.yaml."),

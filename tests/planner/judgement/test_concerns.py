@@ -14,6 +14,7 @@ from planner.judgement import concerns_of
 from planner.judgement.concern import Concern
 from planner.plan.plan import Plan, Sampled, Served
 from planner.plan.signing import to_be_signed
+from tests.support.rows import for_each
 from tests.support.shared_plans import plan_of
 
 CHAT = """
@@ -94,7 +95,7 @@ def test_a_promise_that_was_missed_when_served() -> None:
     assert not found(changed(plan, verified=served(True)), "missed-promise")
 
 
-@pytest.mark.parametrize(("days", "concerns"), [("13", 1), ("27.9", 1), ("28", 0), (None, 0)])
+@for_each(("days", "concerns"), [("13", 1), ("27.9", 1), ("28", 0), (None, 0)])
 def test_commitments_on_a_short_log(days: str | None, concerns: int) -> None:
     text = QUOTED.replace("shape: flat", f"shape: flat, log_days: {days}") if days else QUOTED
     shown = found(planned(text), "short-log")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace as Of
 from typing import Any, cast
 
-import pytest
-
 from planner.judgement.service import sessions_queue
 from planner.plan.plan import Plan
+from tests.support.rows import for_each
 
 
 def plan(
@@ -35,10 +34,9 @@ def test_many_replicas_of_two_turns_are_a_concern() -> None:
     assert list(sessions_queue(plan(kept=False)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [{"in_flight": 4.0}, {"replicas": 30}, {"routing": "least-requests"}, {"sessions": None}, {"kept": True}],
-    ids=str,
 )
 def test_others_are_none(other: dict[str, Any]) -> None:
     assert not list(sessions_queue(plan(**other)))

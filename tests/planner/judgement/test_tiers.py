@@ -13,6 +13,7 @@ from planner.case.demand.load import load_case
 from planner.judgement import Concern, concerns_of
 from planner.plan.plan import Plan
 from tests.support.command_line import Command
+from tests.support.rows import for_each
 
 LARGE = """\
 workloads:
@@ -107,7 +108,7 @@ def log(folder: Path, model: str) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "hosted", "baseline", "decide"),
     [
         ("llama-3.3-70b", "llama-3.3-70b", "", ""),

@@ -16,6 +16,7 @@ from planner.case.demand.load import load_case
 from tests.support import log_samples
 from tests.support.command_line import Command
 from tests.support.log_samples import MODELS, Sample, requests
+from tests.support.rows import for_each
 
 pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
 
@@ -71,7 +72,7 @@ def check_rates(w: Workload, samples: list[Sample]) -> None:
     assert np.array(w.weekend_rps) * 3600 == pytest.approx(weekend, rel=0.01, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", JOINT)
+@for_each("name", JOINT)
 def test_rates_and_means_of_a_request_log_are_recovered(name: str, fleetplan: Command, tmp_path: Path) -> None:
     case = demand(fleetplan, JOINT[name](SAMPLES, tmp_path), *(OWN if name == "jsonl" else ()))
     (w,) = case.workloads
@@ -93,7 +94,7 @@ def test_rates_and_means_of_counts_are_recovered(name: str, fleetplan: Command, 
     )
 
 
-@pytest.mark.parametrize("name", ["litellm", "otel", "langfuse csv", "openai", "prometheus", "parquet"])
+@for_each("name", ["litellm", "otel", "langfuse csv", "openai", "prometheus", "parquet"])
 def test_a_log_is_split_by_model(name: str, fleetplan: Command, tmp_path: Path) -> None:
     case = demand(fleetplan, (JOINT | SUMS)[name](SAMPLES, tmp_path), "--by", "model")
     models = {w.models[0].model: w for w in case.workloads}
@@ -119,9 +120,7 @@ def test_a_short_log_is_split_by_model_too(name: str, fleetplan: Command, tmp_pa
         assert ("2 values of --by with few requests are put together as 'other'" in ran.err) == bool(others)
 
 
-@pytest.mark.parametrize(
-    ("name", "by"), [("litellm", "team"), ("litellm", "route"), ("otel", "team"), ("jsonl", "team")]
-)
+@for_each(("name", "by"), [("litellm", "team"), ("litellm", "route"), ("otel", "team"), ("jsonl", "team")])
 def test_a_log_is_split_by_team_and_route(name: str, by: str, fleetplan: Command, tmp_path: Path) -> None:
     case = demand(fleetplan, JOINT[name](SAMPLES, tmp_path), "--by", by, *(OWN if name == "jsonl" else ()))
     assert [w.name.removeprefix("route:") for w in case.workloads] == ["search", "support"]
@@ -187,7 +186,7 @@ def cached_share(w: Workload) -> float:
     return sum(b.share_frac * w.cached_tokens(b.input_tokens) for b in w.buckets) / tokens
 
 
-@pytest.mark.parametrize("share", [0.05, 0.5, 0.9, 1.0])
+@for_each("share", [0.05, 0.5, 0.9, 1.0])
 def test_the_planner_counts_the_share_that_was_cached(share: float, fleetplan: Command, tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     prompts = rng.lognormal(6, 1.2, 4000).astype(int) + 1

@@ -13,8 +13,6 @@ import pytest
 import planner
 from tests.support.command_line import Command
 
-pytestmark = pytest.mark.slow
-
 pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
 pytest.importorskip("numba", reason="verify needs numba: pip install fleetplan[verify]")
 

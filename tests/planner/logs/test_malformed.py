@@ -18,6 +18,7 @@ from planner.case.demand.load import load_case
 from planner.io.errors import InputError
 from planner.logs.measure import Measured, MeasureOptions, measure_logs
 from tests.support.command_line import Command
+from tests.support.rows import for_each
 
 pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
 
@@ -55,7 +56,7 @@ UNCHANGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNCHANGED)
+@for_each("name", UNCHANGED)
 def test_another_spelling_of_a_log_says_the_same(name: str, tmp_path: Path) -> None:
     found = read(tmp_path / "log.csv", UNCHANGED[name])
     (w,) = found.workloads
@@ -86,9 +87,7 @@ def test_bad_cells_are_counted_named_and_left_out(tmp_path: Path) -> None:
     assert "1 row left out: unreadable time (log.csv row 608)" in said
 
 
-@pytest.mark.parametrize(
-    "line", ["2026-09-07,4,5,m,shifted", '2026-09-07,"4,5,m', "2026-09-07,4", "2026-09-07,4,5,m,a,b,c"]
-)
+@for_each("line", ["2026-09-07,4,5,m,shifted", '2026-09-07,"4,5,m', "2026-09-07,4", "2026-09-07,4,5,m,a,b,c"])
 def test_a_broken_row_costs_no_other_row(line: str, tmp_path: Path) -> None:
     whole = rows() if '"' in line else rows().replace(",m\n", ',"two\nlines, and ""quotes"""\n')
     half = whole.index("\n2026", len(whole) // 2) + 1
@@ -117,7 +116,7 @@ def test_columns_there_twice_and_columns_not_used_are_named(tmp_path: Path) -> N
     assert "columns not used: 'colour'" in notes
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "words"),
     [
         ("", "is empty"),
@@ -158,7 +157,7 @@ def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return Command(monkeypatch, capsys)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("flags", "words"),
     [
         (("--columns", "when=time"), "To the left of = write one of"),

@@ -23,8 +23,7 @@ from planner.logs.reuse import reuse_curve
 from planner.logs.usage import Usage, read_usage_file
 from planner.verification.request_logs import read_request_log
 from solvers.backends.clock import Stopped, ask_to_stop, stoppable
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 START = datetime(2026, 9, 7, tzinfo=UTC)
 HEADER = "time,input_tokens,output_tokens,model\n"
@@ -47,7 +46,7 @@ def bomb(head: bytes, again: bytes, megabytes: int) -> bytes:
     return gzip.compress(head + again * (megabytes * 1_000_000 // len(again)), compresslevel=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("head", "again", "words"),
     [
         (b"time,requests\n2026-09-07T00:00:00,", b"0", "x: has a line of more than 0.2 MB, from byte 14 on. Export it"),
@@ -109,7 +108,7 @@ COUNTS = "time,requests,input_tokens,output_tokens\n" + "".join(
 )
 
 
-@pytest.mark.parametrize("kept", range(1, 40))
+@for_each("kept", range(1, 40))
 def test_a_row_that_is_cut_off_at_the_end_is_named_and_left_out(kept: int, tmp_path: Path) -> None:
     last = "2026-09-10T00:00:00,177,84000,15750\n"
     found = usage(tmp_path / "x.csv", COUNTS + last[:kept])
@@ -133,7 +132,7 @@ def test_a_last_row_of_several_lines_is_whole_without_a_line_break(tmp_path: Pat
     assert (found.traffic[""].total, dict(found.ledger.left_out)) == (601, {})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "words"),
     [
         (
@@ -154,6 +153,7 @@ def test_a_last_row_of_several_lines_is_whole_without_a_line_break(tmp_path: Pat
     ],
 )
 def test_times_that_are_years_apart_are_refused_with_their_row(content: str, words: str, tmp_path: Path) -> None:
+    refusal(tmp_path / "x.csv", content)  # imports what it needs, which is no memory of a log
     tracemalloc.start()
     try:
         said = refusal(tmp_path / "x.csv", content)
@@ -169,7 +169,7 @@ def test_a_number_beside_dates_is_no_time(tmp_path: Path) -> None:
     assert found.ledger.left_out["time without a date, beside dates"] == 1
 
 
-@pytest.mark.parametrize("spelled", [hex, str, lambda n: n, lambda n: n + 2**63, lambda n: n + 2**200])
+@for_each("spelled", [hex, str, lambda n: n, lambda n: n + 2**63, lambda n: n + 2**200])
 def test_block_hashes_may_be_text_or_numbers_of_any_size(spelled: object, tmp_path: Path) -> None:
     blocks = [[1, 2], [1, 3], [1, 2], [4, 5]]
     lines = [

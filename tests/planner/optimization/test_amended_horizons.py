@@ -18,8 +18,7 @@ from planner.plan.plan import Plan
 from planner.reports.horizon import horizon_document
 from planner.reports.text import as_text
 from tests.support.horizon_plans import FLAT_DEMAND
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 QUARTER_H = 2190.0
 BASE = "starts: 2027-01-01\nhorizon: 2 quarters\n" + FLAT_DEMAND
@@ -170,7 +169,7 @@ TAMPERED: dict[str, tuple[Callable[[Any], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
+@for_each("name", TAMPERED)
 def test_the_checker_works_each_quarter_out_from_the_json(name: str) -> None:
     own = "prices: {aws/g6e.xlarge: {on_demand: $1.10/h, reserved_1y: $1.50/h}}\n"
     data = planned(own, SCARCE).as_json()

@@ -33,7 +33,6 @@ def planned(budget: str) -> HorizonPlan:
     return planner.plan_fleet(planner.case_from_text(text), planner.Options(gap_frac=1e-3))
 
 
-@pytest.mark.slow
 def test_a_budget_for_each_quarter_is_reason_to_sign() -> None:
     free, tight = planned(""), planned("$6k/quarter")
     assert free.commitments == ()
@@ -44,7 +43,6 @@ def test_a_budget_for_each_quarter_is_reason_to_sign() -> None:
     assert tight.status == "optimal"
 
 
-@pytest.mark.slow
 def test_a_year_lets_quarters_differ_and_half_of_it_has_half() -> None:
     assert planned("$20.2k/year").scenarios[0].by_quarter_usd == pytest.approx((8760, 1314))
     for budget in ("$20k/year", "$5k/quarter"):
@@ -53,7 +51,6 @@ def test_a_year_lets_quarters_differ_and_half_of_it_has_half() -> None:
         assert none.value.proved and "budget" in " ".join(none.value.reasons)
 
 
-@pytest.mark.slow
 def test_the_checker_adds_quarters_up_itself() -> None:
     horizon = planned("$6k/quarter")
     assert not check_plan(horizon.as_json())
@@ -67,7 +64,6 @@ def test_the_checker_adds_quarters_up_itself() -> None:
     assert "quarters 1 to 2 cost $10,512.00, the budget is $10,000.00" in " ".join(check_plan(data))
 
 
-@pytest.mark.slow
 def test_the_report_says_what_is_left_of_it() -> None:
     text = as_text(horizon_document(planned("$6k/quarter")))
     assert "budget of $6,000 a quarter: quarter 1 $5,256, quarter 2 $5,256" in text
@@ -103,7 +99,6 @@ def test_a_month_is_a_budget_as_ever() -> None:
     assert (case.limits.budget_usd_per_month, case.limits.budget_usd) == (9000.0, None)
 
 
-@pytest.mark.slow
 def test_the_same_requests_at_the_api_by_hand() -> None:
     """720k requests a day of 900 tokens in and 180 out at $0.15 and $0.60 per million, 365 / 12 days a month."""
     horizon = planned("")

@@ -6,15 +6,11 @@ import json
 from functools import cache
 from typing import Any
 
-import pytest
-
 import planner
 from planner.checker import check_plan
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.horizon import horizon_document
 from planner.reports.text import as_text
-
-pytestmark = pytest.mark.slow
 
 TEXT = """\
 starts: 2027-01-01

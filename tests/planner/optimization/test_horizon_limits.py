@@ -17,8 +17,6 @@ from solvers.search.fleet_solution import Options, Outcome, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from tests.support.horizon_plans import horizon_case
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def slow_quarters(monkeypatch: pytest.MonkeyPatch) -> None:

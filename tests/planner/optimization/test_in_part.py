@@ -6,8 +6,6 @@ import pytest
 
 import planner
 
-pytestmark = pytest.mark.slow
-
 ONE_BOX = """\
 catalog:
   offers:

@@ -10,8 +10,7 @@ import planner
 from planner.checker import check_plan
 from planner.plan.plan import Plan
 from planner.reports.phrases import fleet_notes
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 DEMAND = """\
 name: one
@@ -84,7 +83,7 @@ def test_menus_without_long_terms_say_nothing() -> None:
     assert plan.long_terms is None and "long_terms" not in plan.as_json()
 
 
-@pytest.mark.parametrize("key", ["instances", "saves_usd_per_month", "beyond_horizon_usd", "months_to_pay"])
+@for_each("key", ["instances", "saves_usd_per_month", "beyond_horizon_usd", "months_to_pay"])
 def test_the_checker_works_it_out_again(key: str) -> None:
     data = planned().as_json()
     assert check_plan(data) == []

@@ -14,8 +14,6 @@ from planner.plan.plan import Plan
 from tests.support.lever_plans import ROUGHLY, WAITING
 from tests.support.tampering import rehashed
 
-pytestmark = pytest.mark.slow
-
 LIMITED = "policy: {max_gpus: {l4: 1}, min_replicas: 1}"
 
 

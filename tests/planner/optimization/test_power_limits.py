@@ -104,7 +104,6 @@ def test_gpus_whose_power_is_not_known_are_off_the_menu_where_it_is_limited() ->
     assert set(case_from_text(both + own + "policy: {power_kw: 3}\n").gpus) == {"l40s", "a10g"}
 
 
-@pytest.mark.slow
 def test_limits_hold_in_every_quarter_and_scenario() -> None:
     """What is signed draws in every hour; the second quarter of one scenario has more demand."""
     small = OPEN.replace("1500k", "400k").replace("[on-demand]", "[on-demand, reserved-1y]")

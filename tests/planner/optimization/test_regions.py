@@ -7,8 +7,6 @@ import pytest
 import planner
 from planner.plan.plan import Plan
 
-pytestmark = pytest.mark.slow
-
 WEST, EAST = "us-west-2", "us-east-1"
 EVEN, ODD = ", ".join(["3000", "0"] * 24), ", ".join(["0", "3000"] * 24)
 

@@ -17,8 +17,6 @@ from solvers.backends.clock import Stopped, TimeIsUp
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress, WarmStart
 from tests.support.command_line import SMALL
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def case() -> Case:

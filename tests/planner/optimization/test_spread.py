@@ -15,8 +15,6 @@ from tests.support.places import ROOT
 from tests.support.shared_plans import fleet_plan
 from tests.support.tampering import rehashed
 
-pytestmark = pytest.mark.slow
-
 DEMAND = """
 workloads:
   - name: chat

@@ -17,6 +17,7 @@ from planner.performance.measurements import engine_named
 from planner.performance.memory import Layout
 from planner.reports.performance import accuracy_document
 from planner.reports.text import as_text
+from tests.support.rows import for_each
 
 CATALOG = shipped_catalog()
 COLUMNS = ("source", "url_or_repo_path", "model", "params_b", "gpu", "n_gpus", "tp", "dtype_weights",
@@ -107,7 +108,7 @@ def test_kv_precision_follows_the_row_else_the_engine(tmp_path: Path) -> None:
     assert narrow < wide and usual < told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "expected"),
     [
         ({"notes": "SUSPECT: exceeds bandwidth"}, "marked SUSPECT"),
@@ -132,19 +133,18 @@ def test_kv_precision_follows_the_row_else_the_engine(tmp_path: Path) -> None:
         ({"metric": "output_tok_s", "value": "5000"}, "faster than the datasheet of the GPUs allows"),
         ({"metric": "prefill_ms", "value": "20"}, "faster than the datasheet of the GPUs allows"),
     ],
-    ids=lambda x: x if isinstance(x, str) else "-".join(f"{k}={v}" for k, v in x.items()),
 )
 def test_rows_left_out_say_why(tmp_path: Path, row: dict[str, object], expected: str) -> None:
     assert reason(tmp_path, **row) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["gptj-6b", "bloom-176b", "internlm-20b", "falcon-180b", "llama2-7b", "llama2-70b", "llama3-8b",
      "llama3-70b", "llama3.1-405b", "mistral-7b", "mixtral-8x7b", "qwen3-32b", "qwen3-235b",
      "gpt-oss-120b"],
 )  # fmt: skip
-@pytest.mark.parametrize("gpu", ["A100-80GB-SXM", "A100-80GB-PCIe", "H100-80GB-PCIe", "H200-141GB-SXM", "L40S", "A10G"])
+@for_each("gpu", ["A100-80GB-SXM", "A100-80GB-PCIe", "H100-80GB-PCIe", "H200-141GB-SXM", "L40S", "A10G"])
 def test_names_of_published_tables_are_known(tmp_path: Path, name: str, gpu: str) -> None:
     row = {"model": name, "gpu": gpu, "tp": 64, "n_gpus": 64, "metric": "ttft_ms", "value": 1e4}
     assert len(scored(tmp_path, row).scored) == 1

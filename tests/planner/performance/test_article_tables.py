@@ -12,6 +12,7 @@ from planner.io.errors import InputError
 from planner.performance.closed_loop import closed_loop
 from planner.performance.machine_by_name import machine_for
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 DOCS = ROOT / "docs" / "evidence" / "performance.md"
 ROWS = [
@@ -27,7 +28,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "model", "quantization", "gpu", "gpus", "prompt"), ROWS, ids=lambda x: str(x))
+@for_each(("name", "model", "quantization", "gpu", "gpus", "prompt"), ROWS)
 def test_the_table_says_what_the_model_says(
     name: str, model: str, quantization: str, gpu: str, gpus: int, prompt: int
 ) -> None:

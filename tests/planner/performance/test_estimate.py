@@ -14,6 +14,7 @@ from planner.performance.estimate_rows import predict_points
 from planner.reports.performance import estimate_document, estimate_svg, points_document
 from planner.reports.text import as_text
 from tests.support.command_line import Command
+from tests.support.rows import for_each
 
 BASE = {"model": "llama-3.1-8b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200}
 
@@ -61,7 +62,7 @@ def test_nothing_is_carried_where_one_request_is_too_slow() -> None:
 MIXTURE = {"model": "mixtral-8x7b", "gpus_per_replica": 2}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "words"),
     [
         ({"model": "lama-3.1-8b"}, "did you mean 'llama-3.1-8b'"),

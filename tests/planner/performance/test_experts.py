@@ -10,6 +10,7 @@ from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.estimate import estimate
 from planner.performance.latency import Machine, decode_step_s, experts_s, prefill_s, touched_experts_frac
 from planner.performance.memory import Layout, attended_layers, kv_bytes, kv_copies, kv_room_bytes, state_bytes
+from tests.support.rows import for_each
 
 CATALOG = shipped_catalog()
 
@@ -45,7 +46,7 @@ KERNELS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("model", "gpus", "tokens", "slices_ms", "busiest_ms"), KERNELS)
+@for_each(("model", "gpus", "tokens", "slices_ms", "busiest_ms"), KERNELS)
 def test_whole_experts_against_slices_are_as_on_a_gpu(
     model: str, gpus: int, tokens: int, slices_ms: float, busiest_ms: float
 ) -> None:
@@ -104,7 +105,7 @@ def test_an_8_bit_cache_doubles_the_room_and_halves_the_reads() -> None:
     assert most[1] > most[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("context", "wide_tok_s", "narrow_tok_s"),
     [(2_048, 29.1, 29.4), (8_192, 26.4, 27.9), (16_384, 23.6, 26.2), (32_640, 19.4, 23.4)],
 )
@@ -116,7 +117,7 @@ def test_an_8_bit_cache_gains_what_vllm_measured(context: int, wide_tok_s: float
     assert speed[1] / speed[0] == pytest.approx(narrow_tok_s / wide_tok_s, abs=0.03)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "gpu", "quantization", "expected"),
     [
         ("llama-3.1-70b", "h100", "fp8", "calibrated"),

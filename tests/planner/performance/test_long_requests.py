@@ -18,6 +18,7 @@ from planner.case.length_buckets import (
 from planner.checker.lengths import mean_lengths_up_to
 from planner.performance.length_spread import LengthSpread
 from planner.performance.long_requests import longer_than, share_longer
+from tests.support.rows import for_each
 
 Z95 = 1.6448536269514722
 SWEEP = [
@@ -49,7 +50,7 @@ def integrated(prompt: tuple[float, float], answer: tuple[float, float], tokens:
     return total
 
 
-@pytest.mark.parametrize(("prompt", "answer", "tokens"), SWEEP)
+@for_each(("prompt", "answer", "tokens"), SWEEP)
 def test_the_share_of_long_requests_is_that_of_the_distribution(
     prompt: tuple[float, float], answer: tuple[float, float], tokens: int
 ) -> None:
@@ -77,7 +78,7 @@ def _drawn(spread: LengthSpread, normals: np.ndarray) -> np.ndarray:
     return lengths_at(spread, shares, normals)
 
 
-@pytest.mark.parametrize(("prompt", "answer", "tokens"), SWEEP)
+@for_each(("prompt", "answer", "tokens"), SWEEP)
 def test_what_is_refused_or_lies_beyond_a_context_is_as_much_as_the_distribution_says(
     prompt: tuple[float, float], answer: tuple[float, float], tokens: int
 ) -> None:
@@ -149,7 +150,7 @@ MOSTLY_REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("prompt", "answer", "longest"), MOSTLY_REFUSED)
+@for_each(("prompt", "answer", "longest"), MOSTLY_REFUSED)
 def test_the_means_of_what_is_let_in_are_those_of_draws_however_much_is_refused(
     prompt: tuple[float, float], answer: tuple[float, float], longest: int
 ) -> None:

@@ -29,6 +29,7 @@ from planner.performance.queueing import (
 )
 from planner.reports.performance import estimate_document
 from planner.reports.text import as_text
+from tests.support.rows import for_each
 
 H200 = machine_for(shipped_catalog(), Variant("llama-3.1-8b", "fp16", "h200", 1), "vllm")
 SERVED = [
@@ -43,7 +44,7 @@ ANSWERED = [(500.7, 3.367), (458.5, 4.279), (460.8, 7.570), (477.7, 10.893)]
 scheduled like vLLM V1, lengths and arrivals of Azure's conversation trace of 2023, measured on 2026-11-17"""
 
 
-@pytest.mark.parametrize(("rate", "c2", "prompt", "output", "tpot", "tpot_p95", "ttft_p95"), SERVED)
+@for_each(("rate", "c2", "prompt", "output", "tpot", "tpot_p95", "ttft_p95"), SERVED)
 def test_percentiles_are_those_of_an_engine(
     rate: float, c2: float, prompt: float, output: float, tpot: float, tpot_p95: float, ttft_p95: float
 ) -> None:
@@ -54,7 +55,7 @@ def test_percentiles_are_those_of_an_engine(
     assert 1e3 * loaded.ttft_percentile_s == pytest.approx(ttft_p95, rel=0.35)
 
 
-@pytest.mark.parametrize(("run", "answered"), list(zip(SERVED, ANSWERED, strict=True)))
+@for_each(("run", "answered"), list(zip(SERVED, ANSWERED, strict=True)))
 def test_the_percentile_of_e2e_is_that_of_an_engine_whose_answers_differ(
     run: tuple[float, ...], answered: tuple[float, float]
 ) -> None:
@@ -69,9 +70,9 @@ def test_the_percentile_of_e2e_is_that_of_an_engine_whose_answers_differ(
     assert equal.e2e_percentile_s < 0.8 * e2e_p95, "equal answers are what was too short"
 
 
-@pytest.mark.parametrize(("percentile", "within"), [(0.5, 0.03), (0.95, 0.03), (0.99, 0.05)])
-@pytest.mark.parametrize("share", [0.02, 0.6])
-@pytest.mark.parametrize("answers", [LengthSpread(p50=150, p95=600), LengthSpread(p50=20, p95=1500, mean=260)])
+@for_each(("percentile", "within"), [(0.5, 0.03), (0.95, 0.03), (0.99, 0.05)])
+@for_each("share", [0.02, 0.6])
+@for_each("answers", [LengthSpread(p50=150, p95=600), LengthSpread(p50=20, p95=1500, mean=260)])
 def test_the_percentile_of_e2e_is_that_of_drawn_sums(
     answers: LengthSpread, share: float, percentile: float, within: float
 ) -> None:

@@ -22,6 +22,7 @@ from planner.performance.sessions import (
     context_tokens,
     sample_of,
 )
+from tests.support.rows import for_each
 
 BLOCK = 100
 
@@ -75,8 +76,7 @@ def replayed(some: Sample, tokens: float, replicas: int, sticky: bool, seed: int
     return hits / asked, read / period_s
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     ("replicas", "sticky", "millions"),
     [(1, True, 0.3), (1, True, 1.0), (4, True, 1.0), (4, True, 4.0), (4, False, 0.3), (4, False, 1.0), (4, False, 4.0)],
 )

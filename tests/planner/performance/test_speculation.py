@@ -18,6 +18,7 @@ from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import parameters
 from planner.performance.speculation import Speculation, acceptance, eagle_head, geometric, mtp_module
 from planner.performance.steady_state import steady_state
+from tests.support.rows import for_each
 
 CHANCES = (0.8, 0.6, 0.3)
 
@@ -41,8 +42,8 @@ def expected_steps(chances: tuple[float, ...], tokens: int) -> float:
     return steps[tokens]
 
 
-@pytest.mark.parametrize("chances", [(0.5,), CHANCES, (0.9, 0.85, 0.8, 0.75, 0.7)])
-@pytest.mark.parametrize("tokens", [30, 100, 500])
+@for_each("chances", [(0.5,), CHANCES, (0.9, 0.85, 0.8, 0.75, 0.7)])
+@for_each("tokens", [30, 100, 500])
 def test_steps_of_an_answer_are_those_of_chance(chances: tuple[float, ...], tokens: int) -> None:
     found = float(Speculation("ngram", chances).steps_of(np.array(float(tokens))))
     assert found == pytest.approx(expected_steps(chances, tokens), rel=0.01)

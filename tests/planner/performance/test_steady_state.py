@@ -16,8 +16,7 @@ from planner.performance.steady_state import steady_state
 from planner.performance.throughput import Lengths, Limits, throughput
 from planner.verification import engine
 from planner.verification.step_times import step_times
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 MACHINES = {
     "l40s": Variant("llama-3.1-8b", "fp8", "l40s", 1),
@@ -45,8 +44,8 @@ def saturated(machine: Machine, prompt: int, answer: int, in_flight: int) -> flo
     return (last - first) / float(ended[last] - ended[first])
 
 
-@pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("engine_name", ["vllm", "sglang"])
+@for_each("name", MACHINES)
+@for_each("engine_name", ["vllm", "sglang"])
 def test_a_replica_carries_what_it_is_planned_with(name: str, engine_name: str) -> None:
     whole = machine_for(shipped_catalog(), MACHINES[name], engine_name)
     for prompt, answer, most in itertools.product((50, 250, 2000), (1, 4, 32, 256), (32, 128)):

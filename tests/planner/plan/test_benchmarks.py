@@ -37,7 +37,6 @@ def plan() -> Plan:
     return planner.plan_fleet(planner.case_from_text(DEMAND))
 
 
-@pytest.mark.slow
 def test_the_largest_stake_comes_first_and_is_cost_times_error(plan: Plan) -> None:
     found = suggestions(plan, most=100)
     stakes = [s.stake_usd_per_month for s in found]

@@ -18,6 +18,7 @@ from planner.reports.text import as_text
 from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, only_our_tags
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 HOSTILE = "<script>|`x`|[a](http://b) @all #1 [bold]"
@@ -62,7 +63,7 @@ def test_a_plan_does_not_differ_from_itself(plan: Plan) -> None:
         assert not (found.fleet or found.workloads or found.prices or found.limits or found.inputs)
 
 
-@pytest.mark.parametrize("name", ["together", "mixed", "shedding", "waiting"])
+@for_each("name", ["together", "mixed", "shedding", "waiting"])
 def test_dearer_instances_are_all_price(name: str) -> None:
     before = lever_plan(name)
     after = repriced(before, 1.25)

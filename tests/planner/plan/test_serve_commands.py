@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 
-import pytest
-
 from planner.catalog.entries import shipped_catalog
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import ServeCommand, serve_commands
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 
 HOSTILE = "$(rm -rf /) `id`; 'x' \"y\" =z <b> \n| é"
 
@@ -84,7 +83,7 @@ def test_replicas_that_share_an_instance_get_their_own_gpus() -> None:
     assert any("CUDA_VISIBLE_DEVICES and --port" in note for note in command.notes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("published", "quantization", "model", "flag"),
     [
         ("meta-llama/Llama-3.1-8B-Instruct", "fp16", "meta-llama/Llama-3.1-8B-Instruct", None),
@@ -128,7 +127,7 @@ def test_a_published_format_needs_no_flag_and_old_gpus_have_no_bf16() -> None:
     assert "--kv-cache-dtype" not in flags(old)
 
 
-@pytest.mark.parametrize("stored", [key for key, q in shipped_catalog().quantizations.items() if q.kv_bits == 16])
+@for_each("stored", [key for key, q in shipped_catalog().quantizations.items() if q.kv_bits == 16])
 def test_an_8_bit_cache_is_named_beside_the_same_weights(stored: str) -> None:
     plan, catalog = lever_plan("waiting"), shipped_catalog()
     known = {"models": catalog.models, "quantizations": catalog.quantizations, "gpus": catalog.gpus}

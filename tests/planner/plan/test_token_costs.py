@@ -9,6 +9,7 @@ from planner.plan.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.token_costs import token_costs
 from tests.support.lever_plans import DEMANDS, lever_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 ONE_LENGTH = """
@@ -24,7 +25,7 @@ baseline: openai/gpt-4o-mini
 """
 
 
-@pytest.mark.parametrize("name", DEMANDS)
+@for_each("name", DEMANDS)
 def test_both_together_are_the_cost_of_the_plan(name: str) -> None:
     plan = lever_plan(name)
     costs = token_costs(plan)

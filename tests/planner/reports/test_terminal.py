@@ -17,6 +17,7 @@ from planner.reports.text import sparkline
 from solvers.search.fleet_solution import Progress
 from tests.support.lever_plans import lever_plan
 from tests.support.report_plans import big_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan
 from tests.support.shown import first_screen, plan_text
 
@@ -63,8 +64,7 @@ def test_the_answer_comes_first(plan: Plan) -> None:
 SCREEN_LINES = 45
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["together", "mixed", "waiting", "shedding", "quickstart", "many"])
+@for_each("name", ["together", "mixed", "waiting", "shedding", "quickstart", "many"])
 def test_the_first_screen_is_one_screen(name: str) -> None:
     """The answer, what to sign, what moves it, workloads and where to read on; of many workloads and concerns some."""
     several = {"quickstart": lambda: example_plan("examples/quickstart.yaml"), "many": lambda: big_plan(100, 3)}
@@ -101,7 +101,6 @@ def test_means_that_are_assumed_are_said() -> None:
     assert "mean lengths" not in known
 
 
-@pytest.mark.slow
 def test_bursts_that_are_assumed_and_decide_are_said() -> None:
     tight, lengths = "slo: {ttft_p95: 1s}", "tokens: {input: 1469, output: 28}"
     assert "burstiness" not in noted(lengths)
@@ -139,7 +138,6 @@ def test_an_unproved_plan_says_so(plan: Plan, status: str) -> None:
     assert "optimal" not in first.replace("optimum", "")
 
 
-@pytest.mark.slow
 def test_names_cannot_reach_the_terminal() -> None:
     text = plan_text(small_plan(HOSTILE), verbose=True)
     assert "\x1b" not in text
@@ -224,7 +222,6 @@ def test_a_limit_of_many_pools_is_said_once(plan: Plan) -> None:
     assert said in text
 
 
-@pytest.mark.slow
 def test_equal_workloads_are_told_once() -> None:
     """Ten tenants with the same options and the same reasons against the others."""
     text = "workloads:\n" + "".join(
@@ -276,7 +273,7 @@ def test_spot_that_never_gets_dearer_is_no_risk() -> None:
     assert "95th percentile" not in plan_text(steady)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("limit", "reached"),
     [("max_gpus: {l4: 0}", "max_gpus 0 (l4, 730 h a month)"),
      ("max_instances: {aws/g6.xlarge: 0}", "max_instances 0 (aws/g6.xlarge@us-east-1, 730 h a month)"),

@@ -13,6 +13,7 @@ from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Studies, VolumePoint
 from planner.reports.ways_to_buy import cheaper_from, gpus_pay, shares_of_cost, ways_to_buy
+from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan, fleet_plan
 from tests.support.shown import first_screen
 
@@ -23,14 +24,12 @@ def api_only() -> Plan:
     return example_plan("examples/service-tiers.yaml")
 
 
-@pytest.mark.slow
 def test_shares_add_up_to_the_cost() -> None:
     for plan in (example_plan(LIMITED), api_only()):
         assert sum(share for _, share in shares_of_cost(plan)) == pytest.approx(1)
     assert shares_of_cost(api_only())[0] == ("APIs by the token", pytest.approx(1))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["savings-plan", "provisioned-api"])
 def test_what_is_signed_in_dollars_or_units_is_committed(name: str) -> None:
     plan = example_plan(f"examples/{name}.yaml")
@@ -41,7 +40,6 @@ def test_what_is_signed_in_dollars_or_units_is_committed(name: str) -> None:
     assert min(shares.values()) > -1e-9
 
 
-@pytest.mark.slow
 def test_more_demand_than_an_api_takes_is_said_to_be_beyond_it() -> None:
     """No overflow is counted on where it is limited, so that no new plan may be dearer than what is said without it."""
     plan = example_plan(LIMITED)
@@ -50,7 +48,6 @@ def test_more_demand_than_an_api_takes_is_said_to_be_beyond_it() -> None:
     assert any("a minute at openai/gpt-4.1-nano" in what for what in more.beyond)
 
 
-@pytest.mark.slow
 def test_a_new_plan_at_that_volume_costs_less_than_the_baseline() -> None:
     """A fleet that is planned for less demand costs no more than this one with replicas to spare."""
     plan = example_plan(LIMITED)
@@ -62,7 +59,6 @@ def test_a_new_plan_at_that_volume_costs_less_than_the_baseline() -> None:
         assert less.cost_usd_per_month < multiple * plan.baseline.cost_usd_per_month * (1 + 1e-6)
 
 
-@pytest.mark.slow
 def test_the_first_screen_says_both() -> None:
     plan = example_plan(LIMITED)
     shares, volume = ways_to_buy(plan)
@@ -82,7 +78,6 @@ baseline: openai/gpt-4o-mini
 """
 
 
-@pytest.mark.slow
 def test_a_plan_on_apis_says_from_which_volume_gpus_pay_or_what_tells() -> None:
     """Just above that volume the best plan without APIs is the cheaper one, and some way below it is not."""
     plan = fleet_plan(planner.case_from_text(SMALL))
@@ -103,7 +98,6 @@ def test_a_plan_on_apis_says_from_which_volume_gpus_pay_or_what_tells() -> None:
         assert (alone.cost_usd_per_month < more * plan.baseline.cost_usd_per_month) is pays
 
 
-@pytest.mark.slow
 def test_a_plan_on_an_api_that_is_not_the_baseline_claims_nothing_of_the_baseline() -> None:
     """GPUs that cost less than the baseline may still cost more than what the plan has."""
     cheaper = SMALL.replace("purchase: [on-demand]}", "purchase: [on-demand], apis: same-model}")
@@ -117,7 +111,6 @@ def test_a_plan_on_an_api_that_is_not_the_baseline_claims_nothing_of_the_baselin
         assert "cost less than" not in said
 
 
-@pytest.mark.slow
 def test_an_unfinished_study_is_named_and_not_believed() -> None:
     plan = fleet_plan(planner.case_from_text(SMALL))
     (_, said) = ways_to_buy(with_study(plan, curve((4, 1360.0), (10, 1360.0), stopped="time-limit")))
@@ -157,7 +150,7 @@ def curve(*costs: tuple[float, float], stopped: Literal["time-limit"] | None = N
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("study", "said"),
     [
         (curve((1, 1360), (6.7, 1360), (6.9, 1360)), "from at most 6.9B tokens a month on, 6.9 times this demand: "),

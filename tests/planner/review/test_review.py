@@ -41,6 +41,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 from tests.support.report_plans import hostile_plan
 from tests.support.review_data import MONDAY, Row, as_csv, earlier_review, example_log, planned_rows
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 from tests.support.shown import in_every_format
 
@@ -122,7 +123,6 @@ def test_a_quarter_as_planned_says_so(tmp_path: Path, last: Plan) -> None:
         assert "The quarter went as planned." in text
 
 
-@pytest.mark.slow
 def test_growth_as_planned_is_as_planned(tmp_path: Path) -> None:
     plan = fleet_plan(planner.case_from_text(GROWING))
     log = as_csv(planned_rows(plan.case, 91, factor=lambda w, hour: 1.08 ** (hour // 730)))
@@ -134,7 +134,6 @@ def test_growth_as_planned_is_as_planned(tmp_path: Path) -> None:
     assert found.next_plan.tokens_per_month > 1.05 * plan.tokens_per_month
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["together", "waiting"])
 def test_every_lever_as_planned_is_as_planned(tmp_path: Path, name: str) -> None:
     plan = lever_plan(name)
@@ -146,7 +145,6 @@ def test_every_lever_as_planned_is_as_planned(tmp_path: Path, name: str) -> None
     assert all(c.used_frac == pytest.approx(c.planned_frac, rel=2e-3) for c in review.capacity)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hours", [24, 200])
 def test_a_short_log_is_enough(tmp_path: Path, last: Plan, hours: int) -> None:
     review = reviewed(tmp_path, last, as_csv(planned_rows(last.case, 9)[: 2 * hours])).review
@@ -155,7 +153,6 @@ def test_a_short_log_is_enough(tmp_path: Path, last: Plan, hours: int) -> None:
     assert sum("too short" in r.text for r in review.risks) == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "off"), [(1.3, 0.3), (0.6, -0.4)])
 def test_what_is_off_is_said(tmp_path: Path, last: Plan, factor: float, off: float) -> None:
     log = as_csv(planned_rows(last.case, 28, factor=lambda w, hour: factor))
@@ -184,7 +181,6 @@ def test_longer_requests_make_every_bucket_longer(last: Plan) -> None:
     assert with_actual_demand(chat, Actuals(hours, 1.009 * read, None)) is chat
 
 
-@pytest.mark.slow
 def test_hours_beyond_the_planned_capacity_are_counted(tmp_path: Path, last: Plan) -> None:
     log = as_csv(planned_rows(last.case, 28, factor=lambda w, hour: 2.6))
     review = reviewed(tmp_path, last, log, "", Options(gap_frac=0.02)).review
@@ -195,7 +191,6 @@ def test_hours_beyond_the_planned_capacity_are_counted(tmp_path: Path, last: Pla
 # -- odd logs are never planned as no demand ------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_year_of_twenty_workloads_with_gaps_a_launch_and_an_outage_needs_no_cleaning(tmp_path: Path) -> None:
     """What is left of a year as planned is as planned, and so is the next quarter: no gap was taken for no demand."""
     plan = fleet_plan(planner.case_from_text(TWENTY), Options(gap_frac=0.01))
@@ -231,7 +226,6 @@ def test_a_year_of_twenty_workloads_with_gaps_a_launch_and_an_outage_needs_no_cl
     assert "w00, w01, w02 and 15 more" in text
 
 
-@pytest.mark.slow
 def test_a_workload_that_stopped_is_planned_as_it_was_and_asked_about(tmp_path: Path, last: Plan) -> None:
     rows = [r for k, r in enumerate(planned_rows(last.case, 42)) if r[0] != "summaries" or k // 2 < 28 * 24]
     found = reviewed(tmp_path, last, as_csv(rows))
@@ -240,7 +234,6 @@ def test_a_workload_that_stopped_is_planned_as_it_was_and_asked_about(tmp_path: 
     assert any(d.about == "summaries" and "no requests at the end of the log" in d.text for d in found.review.decisions)
 
 
-@pytest.mark.slow
 def test_workloads_that_only_one_side_knows_are_named(tmp_path: Path, last: Plan) -> None:
     rows = [(name if name != "summaries" else "new-thing", *rest) for name, *rest in planned_rows(last.case, 28)]
     review = reviewed(tmp_path, last, as_csv(rows)).review  # type: ignore[arg-type]
@@ -260,7 +253,6 @@ def test_workloads_that_only_one_side_knows_are_named(tmp_path: Path, last: Plan
 # -- the next plan --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_demand_file_gives_the_next_forecast(tmp_path: Path, last: Plan) -> None:
     text = (EXAMPLE / "demand.yaml").read_text().replace("1.5M", "2M")
     (tmp_path / "next.yaml").write_text(text)
@@ -271,7 +263,6 @@ def test_a_demand_file_gives_the_next_forecast(tmp_path: Path, last: Plan) -> No
     assert from_log.next_plan.tokens_per_month == pytest.approx(last.tokens_per_month, rel=2e-3)
 
 
-@pytest.mark.slow
 def test_p90_is_above_p50_and_costs_as_much_or_more(example: Reviewed) -> None:
     review = example.review
     for f in review.forecasts:
@@ -365,7 +356,6 @@ def test_the_bridge_of_real_plans_adds_up(example: Reviewed, last: Plan) -> None
 # -- the file, the command, and what it writes ----------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_the_example_is_what_refresh_writes(last: Plan) -> None:
     assert (EXAMPLE / "usage.csv").read_text() == example_log(last.case)
     assert (EXAMPLE / "last-plan.json").read_text() == planner.plan_fleet(
@@ -375,7 +365,6 @@ def test_the_example_is_what_refresh_writes(last: Plan) -> None:
     assert (EXAMPLE / "bill.csv").read_text() == as_focus(example_bill(last))
 
 
-@pytest.mark.slow
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, example: Reviewed, fleetplan: Command) -> None:
     written = [tmp_path / name for name in ("r.json", "r.html", "r.md", "p.json")]
     done = fleetplan("review", EXAMPLE / "REVIEW.yaml", "--out", written[0], "--html", written[1],
@@ -472,7 +461,6 @@ def test_its_tables_as_csv(
     assert written["charges"].splitlines()[0] == "kind,what,rows,billed_usd,effective_usd,counted"
 
 
-@pytest.mark.slow
 def test_past_reviews_make_a_trend_that_stays_the_same(tmp_path: Path, last: Plan, example: Reviewed) -> None:
     folder = tmp_path / "reviews"
     folder.mkdir()
@@ -487,7 +475,7 @@ def test_past_reviews_make_a_trend_that_stays_the_same(tmp_path: Path, last: Pla
         reviewed(tmp_path, last, as_csv(planned_rows(last.case, 28)), "history: reviews\n")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "said"),
     [
         ("last_plam: x\n", "REVIEW.yaml:4:1: unknown key 'last_plam'. Did you mean 'last_plan'?"),
@@ -534,7 +522,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Review:
     return reviewed(folder, plan, as_csv(rows), "", options).review
 
 
-@pytest.mark.slow
 def test_names_do_nothing(hostile: Review) -> None:
     text = as_text(review_document(hostile))
     assert no_control_characters(text)

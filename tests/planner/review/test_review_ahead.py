@@ -20,6 +20,7 @@ from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 from tests.support.horizon_plans import FLAT_DEMAND
 from tests.support.review_data import as_csv, planned_rows, wobble
+from tests.support.rows import for_each
 from tests.support.shown import in_every_format
 
 HELD = "committed: [{offer: aws/g6e.xlarge@us-east-1, purchase: reserved-1y, instances: 1, price: $1/h, lapses: %s}]\n"
@@ -49,7 +50,6 @@ def reviewed(folder: Path, text: str) -> Reviewed:
     return review_fleet(read_review(review_file(folder, text)), Options(gap_frac=1e-3))
 
 
-@pytest.mark.slow
 def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None:
     found = reviewed(folder, HELD % "2027-02-28" + "next: {starts: 2026-12-01, horizon: 2 quarters}\n")
     review, horizon = found.review, found.horizon_plan
@@ -99,7 +99,6 @@ def test_a_review_outlives_a_time_limit_on_what_lies_ahead(folder: Path, monkeyp
     )
 
 
-@pytest.mark.slow
 def test_scenarios_alone_are_for_one_quarter_and_have_their_weights(folder: Path) -> None:
     weights = "next: {starts: 2026-12-01, scenarios: {from: forecast, weights: {p10: 20%, p50: 60%, p90: 20%}}}\n"
     found = reviewed(folder, weights)
@@ -114,7 +113,7 @@ def test_without_the_keys_a_review_is_as_it_was(folder: Path) -> None:
     assert "by the forecast" not in as_text(review_document(found.review))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         (

@@ -20,6 +20,7 @@ from planner.review.records import Review, point_of
 from planner.review.review_file import read_review
 from tests.support.places import ROOT
 from tests.support.review_data import as_csv, planned_rows
+from tests.support.rows import for_each
 from tests.support.shown import in_every_format
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
@@ -76,7 +77,6 @@ def adds_up(found: Reviewed) -> None:
 # -- hand arithmetic ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_held_box_that_is_used_costs_what_it_cost_when_it_was_bought(tmp_path: Path, last: Plan, log: str) -> None:
     found = reviewed(tmp_path, last, log, committed((4, "2027-06-30")) + STARTS)
     adds_up(found)
@@ -108,7 +108,6 @@ def test_held_boxes_that_stay_idle_are_paid_and_named(tmp_path: Path, last: Plan
     assert any("paid for commitments that the plan does not use" in r.text for r in found.review.risks)
 
 
-@pytest.mark.slow
 def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, last: Plan, log: str) -> None:
     """Until 2026-11-15: 46 of the 92 days from 2026-10-01 to 2026-12-31."""
     found = reviewed(tmp_path, last, log, committed((4, "2026-11-15")) + STARTS)
@@ -133,7 +132,6 @@ def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, l
     assert (line.lapses, line.usd_per_month) == ("2026-11-15", pytest.approx(4 * 730 * SIGNED))
 
 
-@pytest.mark.slow
 def test_what_lapses_and_is_not_bought_again_is_let_go(tmp_path: Path, last: Plan, log: str) -> None:
     found = reviewed(tmp_path, last, log, committed((4, "2027-06-30"), (3, "2026-10-31")) + STARTS)
     adds_up(found)
@@ -162,7 +160,6 @@ def test_signed_prices_are_paid(tmp_path: Path, last: Plan, log: str) -> None:
 # -- what is held, by whom it is said -------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_what_the_last_plan_reserved_is_taken_as_bought_and_stays_held(tmp_path: Path, last: Plan, log: str) -> None:
     taken = reviewed(tmp_path, last, log, "")
     assert [(c.act, c.instances, c.lapses) for c in taken.review.commitments] == [("keep", 4, "2027-06-27")]
@@ -197,7 +194,6 @@ def test_without_commitments_the_plan_is_the_last_one(
 HAVE = "have: [{offer: aws/g6e.xlarge, purchase: reserved-1y, instances: 2, price: $1/h, until: 2026-11-30}]\n"
 
 
-@pytest.mark.slow
 def test_a_demand_file_says_what_is_held(tmp_path: Path, last: Plan, log: str) -> None:
     """Nothing that the last plan reserved is counted besides, and its first day is that of the quarter."""
     (tmp_path / "next.yaml").write_text("starts: 2026-10-01\n" + HAVE + (EXAMPLE / "demand.yaml").read_text())
@@ -209,7 +205,7 @@ def test_a_demand_file_says_what_is_held(tmp_path: Path, last: Plan, log: str) -
     assert advice(found.review) == [("buy", 2), ("renew", 2)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("demand", "more", "message"),
     [
         (HAVE, committed((1, "2027-06-30")), "REVIEW.yaml:4:.*under 'have' in the demand file. Keep one"),
@@ -247,7 +243,7 @@ def priced(case: Case, usd_per_h: float) -> Case:
     return case.model_copy(update={"offers": {**case.offers, GPU: offer.model_copy(update={"prices": prices})}})
 
 
-@pytest.mark.parametrize(("then", "now", "at_new_price"), [(0, 3, 1), (0, 0, 4), (0, 9, 0), (2, 3, 1), (2, 0, 4)])
+@for_each(("then", "now", "at_new_price"), [(0, 3, 1), (0, 0, 4), (0, 9, 0), (2, 3, 1), (2, 0, 4)])
 def test_what_is_still_held_keeps_its_price(last: Plan, then: int, now: int, at_new_price: int) -> None:
     """Of 4 that were bought, or 2 of them held, so many pay the new price of $2."""
 

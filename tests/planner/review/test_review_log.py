@@ -23,6 +23,7 @@ from planner.io.errors import InputError
 from planner.logs.reading.ledger import Ledger
 from planner.review.cleaning import ALL, cleaned
 from planner.review.usage_log import UsageLog, read_log
+from tests.support.rows import for_each
 
 MONDAY = datetime(2025, 9, 1)
 HOURS = np.arange(52 * WEEK)
@@ -128,7 +129,7 @@ def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeyp
         read_log(tmp_path / "u.parquet", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "head", "said"),
     [
         (
@@ -283,7 +284,6 @@ def test_a_repeated_week_with_a_jump_prefers_the_naive() -> None:
     np.testing.assert_allclose(found.requests, 3 * week[::-1])
 
 
-@pytest.mark.slow
 def test_p10_and_p90_surround_the_forecast_and_cover_what_comes() -> None:
     rng = np.random.default_rng(4)
     weekly = np.exp(0.15 * rng.standard_normal(51)).repeat(WEEK)
@@ -321,7 +321,6 @@ def test_a_few_weeks_have_no_trend() -> None:
         assert found.method != TREND
 
 
-@pytest.mark.slow
 def test_p10_and_p90_of_a_quarter_lie_on_both_sides_and_cover_four_fifths() -> None:
     rng, inside, tries = np.random.default_rng(13), 0, 24
     for _ in range(tries):

@@ -19,9 +19,10 @@ from tests.support.economics import (
     usd_per_month,
     weights_only_tok_s,
 )
+from tests.support.rows import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("usd_per_h", "tok_s", "utilization", "expected"),
     [
         (4 * 2.21, 2400, 0.7, 1.462),
@@ -35,7 +36,7 @@ def test_cost_of_a_million_tokens(usd_per_h: float, tok_s: float, utilization: f
     assert usd_per_1m_tokens(usd_per_h, tok_s, utilization) == pytest.approx(expected, abs=0.005)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("usd_per_h", "tok_s", "at_full_load", "at_70_percent"),
     [
         (4.50, 4800, 0.26, None),

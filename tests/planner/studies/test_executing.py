@@ -26,6 +26,7 @@ from tests.support.command_line import SMALL
 from tests.support.executing_work import deadly_square, noted_square, picky_square, ran, square, squares
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.process
 
@@ -174,8 +175,8 @@ def test_workers_that_cannot_start_are_a_complaint(tmp_path: Path) -> None:
     assert "if __name__ == '__main__'" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("executor", ["in-process", "processes:2"])
+@for_each("number", [signal.SIGINT, signal.SIGKILL])
+@for_each("executor", ["in-process", "processes:2"])
 def test_an_interrupted_sweep_resumes(executor: str, number: int, tmp_path: Path) -> None:
     journal, folder = tmp_path / "sweep.jsonl", tmp_path / "ran"
     sweep_until_interrupted(executor, journal, folder, number)
@@ -251,7 +252,7 @@ def test_keys_must_differ() -> None:
         run_jobs(square, [*squares(2), *squares(1)], here)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "remedy"),
     [
         ("in process", "Did you mean 'in-process'?"),

@@ -38,6 +38,7 @@ from planner.studies.explore import (
 from planner.studies.overrides import Scenario, Source, options_of
 from solvers.search.fleet_solution import Options
 from tests.support.browser import Page, is_whole_and_quiet, names_are_text
+from tests.support.rows import for_each
 
 OVERFLOWING = """\
 name: tiny <b>chat</b>
@@ -89,7 +90,6 @@ def source_of(study: Exploration) -> Source:
     return Source(study.case)
 
 
-@pytest.mark.slow
 def test_the_parts_of_every_plan_are_its_cost(study: Exploration) -> None:
     assert len(plans(study.points)) > 15
     for point in plans(study.points):
@@ -98,7 +98,6 @@ def test_the_parts_of_every_plan_are_its_cost(study: Exploration) -> None:
         assert point.result["bound"] <= point.result["cost"] + point.result["penalty"] + 0.01
 
 
-@pytest.mark.slow
 def test_a_plan_costs_at_other_prices_what_its_parts_say_and_no_less_than_the_best_there(study: Exploration) -> None:
     """Linear in prices, so concave as the least of all plans."""
     base = study.base.result
@@ -112,7 +111,6 @@ def test_a_plan_costs_at_other_prices_what_its_parts_say_and_no_less_than_the_be
         assert moved == pytest.approx(0.6 * base["cost"] + base["penalty"], rel=1e-9)
 
 
-@pytest.mark.slow
 def test_every_plan_is_above_every_line_and_within_its_own_budget() -> None:
     """Also lines of other settings that ask no more: what the page's linear program rests on."""
     study = explored("shedding")
@@ -136,7 +134,6 @@ def _only_demand(point: Point, setting: Setting) -> bool:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_costs_never_fall_with_demand(name: str) -> None:
     case = planner.case_from_text(CASES[name])
@@ -148,7 +145,7 @@ def test_costs_never_fall_with_demand(name: str) -> None:
         last = max(last, (plan.bound_usd_per_month, factor))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "monotone", "linear"),
     [
         ("", True, True),
@@ -190,7 +187,7 @@ def test_without_commitments_there_are_no_savings_plans() -> None:
     assert len(case_of(source, grid, Setting(commitments=grid.own_level)).allowances or ()) == 2
 
 
-@pytest.mark.parametrize("key", ["gpu-prices", "api-prices", "ttft", "tpot"])
+@for_each("key", ["gpu-prices", "api-prices", "ttft", "tpot"])
 def test_a_scale_of_one_changes_nothing(key: str) -> None:
     source = Source(planner.case_from_text(OVERFLOWING))
     assert source.changed(Scenario(tuple(options_of("scale", f"{key}=1")))) == source.case
@@ -203,7 +200,6 @@ def test_ladders_have_the_file_s_value_in_the_middle() -> None:
         assert list(steps) == sorted(set(steps))
 
 
-@pytest.mark.slow
 def test_the_same_inputs_give_the_same_page_and_a_journal_resumes(tmp_path: Path) -> None:
     again = explore_fewer(SHEDDING, journal=tmp_path / "j")
     assert explore_page(again) == explore_page(explored("shedding"))
@@ -215,7 +211,6 @@ def test_the_same_inputs_give_the_same_page_and_a_journal_resumes(tmp_path: Path
     assert explore_page(resumed) == explore_page(again)
 
 
-@pytest.mark.slow
 def test_the_document_and_the_result(study: Exploration, tmp_path: Path) -> None:
     text = as_text(explore_document(study))
     assert "costs never fall with demand" in text
@@ -226,7 +221,6 @@ def test_the_document_and_the_result(study: Exploration, tmp_path: Path) -> None
 
 
 @pytest.mark.process
-@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     text = SHEDDING.replace("    shed: {priority: low}\n", "")
     (tmp_path / "d.yaml").write_text(text, encoding="utf-8")
@@ -252,8 +246,7 @@ def file(study: Exploration, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study.save(tmp_path_factory.mktemp("explore") / "explore.html")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (400, True), (400, False)])
+@for_each(("width", "dark"), [(1400, False), (400, True), (400, False)])
 def test_the_page_is_whole(page: Page, file: Path, width: int, dark: bool) -> None:
     is_whole_and_quiet(page, file, width, dark)
     page.js("explore.set('demand', 1.5); explore.set('gpu-prices', 0.7); document.getElementById('pin').click()")
@@ -261,7 +254,6 @@ def test_the_page_is_whole(page: Page, file: Path, width: int, dark: bool) -> No
     assert page.diagnostics() == []
 
 
-@pytest.mark.slow
 def test_the_page_prints_and_names_are_text(page: Page, file: Path, study: Exploration) -> None:
     page.open(file, 1280)
     names_are_text(page, [study.case.name])
@@ -271,7 +263,6 @@ def test_the_page_prints_and_names_are_text(page: Page, file: Path, study: Explo
     page.call("Emulation.setEmulatedMedia", media="", features=[])
 
 
-@pytest.mark.slow
 def test_the_fragment_is_the_study_and_keys_move_sliders(page: Page, file: Path) -> None:
     page.open(file, 1280)
     page.js("document.getElementById('slide-demand').focus()")
@@ -297,7 +288,6 @@ def test_the_fragment_is_the_study_and_keys_move_sliders(page: Page, file: Path)
     assert len(page.js("explore.order()")) == 2, "two at a time"
 
 
-@pytest.mark.slow
 def test_the_csv_has_what_is_shown(page: Page, file: Path) -> None:
     page.open(file, 1280)
     rows = page.js("explore.csv()").splitlines()
@@ -306,7 +296,6 @@ def test_the_csv_has_what_is_shown(page: Page, file: Path) -> None:
     assert any(row.startswith("curve over demand,2,") for row in rows)
 
 
-@pytest.mark.slow
 def test_ranges_within_budgets_are_narrow(page: Page, tmp_path: Path) -> None:
     """At any budget, alone and beside any place of the demand slider or any price."""
     page.open(explored("shedding").save(tmp_path / "e.html"), 1280)
@@ -321,7 +310,6 @@ def test_ranges_within_budgets_are_narrow(page: Page, tmp_path: Path) -> None:
     assert sorted(widths)[int(0.95 * len(widths))] < 0.15
 
 
-@pytest.mark.slow
 def test_what_is_planned_afterwards_lies_in_the_range_shown(page: Page, file: Path, study: Exploration) -> None:
     """Two sliders at random places, and the command of the page planned as it stands."""
     page.open(file, 1280)

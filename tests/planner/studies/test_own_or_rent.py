@@ -17,6 +17,7 @@ from planner.reports.studies import studies_document
 from planner.reports.tables.studies import study_tables
 from planner.studies.break_even import break_even
 from planner.studies.own_or_rent import NARROW
+from tests.support.rows import for_each
 from tests.support.shown import in_every_format, unwrapped
 
 TEXT = """
@@ -90,7 +91,7 @@ LIES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@for_each("lie", LIES)
 def test_what_contradicts_itself_is_refused(lie: str) -> None:
     data = studied().as_json()
     assert check_plan(data) == []
@@ -105,7 +106,7 @@ def point(own: tuple[float | None, float], rented: tuple[float | None, float | N
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("own", "rented", "verdict"),
     [
         ((90.0, 89.0), (100.0, 99.0), True),

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from tests.support import rules_of_thumb
+from tests.support.rows import for_each
 from tests.support.rules_of_thumb import PAGE, TABLE, TABLES
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
+@for_each("name", TABLES)
 def test_the_page_says_what_is_planned(name: str) -> None:
     """After a wanted change: python tests/refresh.py"""
     tables = {m[2]: m[3] for m in TABLE.finditer(PAGE.read_text(encoding="utf-8"))}

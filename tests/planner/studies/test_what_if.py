@@ -33,6 +33,7 @@ from solvers.heuristics.incumbent import limits_are_kept
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command, run_script
 from tests.support.markdown_pages import only_our_tags
+from tests.support.rows import for_each
 from tests.support.shown import csv_of
 
 HOSTILE = "<script>alert(1)</script>|`x`|=1+1 [bold]"
@@ -88,7 +89,6 @@ def changed(source: Source, *options: tuple[str, str]) -> planner.Case:
 # -- the frontier ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_frontier_never_falls(found: Sweep) -> None:
     points = found.frontier
     assert [p["budget_usd_per_month"] for p in points] == BUDGETS
@@ -113,7 +113,6 @@ def test_every_point_keeps_its_budget_and_its_proof(found: Sweep) -> None:
         assert 0 <= p["api_frac"] <= p["served_frac"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1000.0, 1400.0])
 def test_a_point_is_the_single_plan_within_the_gaps(source: Source, found: Sweep, budget: float) -> None:
     alone = planner.plan_fleet(with_limits(budget_usd_per_month=budget)(source.case), OPTIONS)
@@ -125,7 +124,6 @@ def test_a_point_is_the_single_plan_within_the_gaps(source: Source, found: Sweep
     assert max(alone.bound_usd_per_month, point["bound_usd_per_month"]) <= min(one, other) * (1 + 1e-9)
 
 
-@pytest.mark.slow
 def test_the_shape_of_the_lp_comes_first_and_is_below_every_plan(source: Source, found: Sweep) -> None:
     shown: list[list[tuple[float, float | None]]] = []
     runs = [Scenario(), Scenario((Override("scale", "demand", "0.5"),))]
@@ -207,7 +205,7 @@ def test_menus_shrink(tmp_path: Path) -> None:
     assert changed(experts, ("only", "parallelism=expert,data")).limits.parallelism == ("expert", "data")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "text", "words"),
     [
         ("set", "workloads.caht.slo.ttft_p95=1s", "did you mean 'chat'"),
@@ -259,7 +257,6 @@ def test_two_changes_of_one_place_are_refused(source: Source) -> None:
             changed(source, ("set", "workloads.chat.slo.ttft_p95=4s"), ("set", other))
 
 
-@pytest.mark.slow
 @given(st.text(max_size=30), st.text(max_size=10))
 @settings(max_examples=150, deadline=None)
 def test_no_path_or_value_crashes(source: Source, path: str, value: str) -> None:
@@ -351,7 +348,6 @@ def test_the_json_of_a_frontier_is_a_list_of_points(found: Sweep) -> None:
     assert as_page(what_if_document(found)) == as_page(what_if_document(found))
 
 
-@pytest.mark.slow
 def test_the_command_writes_everything_and_resumes(tmp_path: Path, command: Command) -> None:
     case, journal = written(tmp_path, CASE), tmp_path / "runs.jsonl"
     arguments = ["what-if", case, "--budget", "1400", "--set", "policy.min_replicas=2,1", "--journal", journal]
@@ -371,7 +367,7 @@ def test_the_command_writes_everything_and_resumes(tmp_path: Path, command: Comm
     assert pd.read_parquet(files[3])["cost_usd_per_month"].notna().all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "code", "words"),
     [
         (["--budget", "100"], 3, "no run has a plan"),

@@ -20,8 +20,6 @@ from tests.support.command_line import Command
 from tests.support.horizon_plans import month_usd
 from tests.support.shown import csv_of, in_every_format
 
-pytestmark = pytest.mark.slow
-
 HOSTILE = "<b>high</b>|x"
 DEMAND = f"""\
 name: tiny

@@ -18,6 +18,7 @@ from planner.verification import engine
 from planner.verification.acceptance import drawn_passes
 from planner.verification.step_times import StepTimes, step_times
 from planner.verification.steps import SERVED
+from tests.support.rows import for_each
 
 CHANCES = (0.8, 0.6, 0.3)
 
@@ -36,7 +37,7 @@ def one_by_one(output: int, chances: tuple[float, ...], rng: np.random.Generator
     return passes
 
 
-@pytest.mark.parametrize("output", [2, 7, 40, 300])
+@for_each("output", [2, 7, 40, 300])
 def test_draws_are_those_of_one_step_after_the_other(output: int) -> None:
     rng, count = np.random.default_rng(7), 3000
     drawn = drawn_passes(np.full(count, output), CHANCES, rng)

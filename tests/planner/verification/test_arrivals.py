@@ -10,6 +10,7 @@ import pytest
 import planner
 from planner.case.case import Workload
 from planner.verification.arrivals import HOURS, MINUTES, Stream, drawn_stream, swings
+from tests.support.rows import for_each
 
 DEMAND = """
 workloads:
@@ -58,7 +59,7 @@ def test_every_hour_has_its_mean_rate() -> None:
         assert off.std() == pytest.approx(1.0, abs=0.2)
 
 
-@pytest.mark.parametrize(("scv", "rel"), [(0.5, 0.02), (1.0, 0.02), (6.0, 0.03), (89.0, 0.1)])
+@for_each(("scv", "rel"), [(0.5, 0.02), (1.0, 0.02), (6.0, 0.03), (89.0, 0.1)])
 def test_gaps_have_the_squared_variation_of_the_file(scv: float, rel: float) -> None:
     gaps = np.diff(steady(scv, np.full(HOURS, 1.0)))
     assert gaps.var() / gaps.mean() ** 2 == pytest.approx(scv, rel=rel)

@@ -18,9 +18,8 @@ from planner.verification.block_cache import NO_BLOCKS, Blocks, taken
 from planner.verification.step_times import StepTimes, step_times
 from tests.support import machines
 from tests.support.naive_engine import Request, naive_serve
+from tests.support.rows import for_each
 from tests.support.simulated import capacity, constant_step, requests, served_by
-
-pytestmark = pytest.mark.slow
 
 GROUPS, CASES = 8, 50
 MACHINES = [machines.machine(name) for name in machines.MACHINES]
@@ -55,7 +54,7 @@ def drawn_case(
     return asked, entries, replace(times, kv_room_bytes=room), [sequences, budget, router]
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@for_each("group", range(GROUPS))
 def test_every_token_comes_when_the_naive_simulator_says(group: int) -> None:
     agrees_with_the_naive_one(MACHINES, [group], CASES)
 
@@ -143,7 +142,7 @@ def drawn_prompts(prompt: np.ndarray, tokens: int, rng: np.random.Generator) -> 
     return known
 
 
-@pytest.mark.parametrize("group", range(GROUPS // 2))
+@for_each("group", range(GROUPS // 2))
 def test_blocks_are_cached_as_the_naive_simulator_says(group: int) -> None:
     blocks_are_cached_as_by_the_naive_one(MACHINES, group, CASES, 50)
 
@@ -187,7 +186,7 @@ def blocks_are_cached_as_by_the_naive_one(given: list[Machine], group: int, case
     assert all(seen[what] > cases // 10 for what in ("found", "preempted", "evicted")), seen
 
 
-@pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
+@for_each("name", machines.MACHINES)
 def test_a_lone_request_takes_what_the_planner_says(name: machines.Name) -> None:
     machine, prompt, output = machines.machine(name), 1500, 200
     times = step_times(machine, 4, 8192, prompt + output, 0.0)
@@ -322,7 +321,7 @@ def test_a_replica_that_fails_takes_its_work_with_it_and_one_that_drains_does_no
         assert outcome.preempted.sum() == (change == engine.FAILED)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("slack", "known", "stays"),
     [(4.0, 1.0, True), (2.0, 1.0, False), (4.0, 0.5, False), (8.0, 0.5, True), (0.0, 1.0, False)],
 )

@@ -16,8 +16,6 @@ from planner.verification import engine, steps
 from planner.verification.arrivals import drawn_stream
 from planner.verification.step_times import step_times
 
-pytestmark = pytest.mark.slow
-
 HURRIED = """
 workloads:
   - name: w

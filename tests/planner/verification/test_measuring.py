@@ -14,6 +14,7 @@ from planner.verification.records import WorkloadServed
 from planner.verification.sampling import Measured
 from planner.verification.steps import REFUSED, SERVED, SHED, UNFINISHED
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 
 STEP = EDGES[1] / EDGES[0]
 
@@ -35,7 +36,6 @@ def measured(
     return tally.result()
 
 
-@pytest.mark.slow
 def test_every_request_is_counted_once_and_in_parts_as_in_one() -> None:
     rng, n = np.random.default_rng(1), 5000
     state = rng.choice([SERVED, REFUSED, SHED, UNFINISHED], n, p=[0.7, 0.1, 0.1, 0.1]).astype(np.int8)
@@ -51,8 +51,8 @@ def test_every_request_is_counted_once_and_in_parts_as_in_one() -> None:
         assert [shown.p50_s, shown.p95_s, shown.p99_s] == pytest.approx(low, rel=2 * (STEP - 1))
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.02, 0.049, 0.06])
-@pytest.mark.parametrize("single", [0.0, 0.6])
+@for_each("missing", [0.0, 0.02, 0.049, 0.06])
+@for_each("single", [0.0, 0.6])
 def test_the_latency_at_the_percentile_keeps_the_target_where_the_promise_is_kept(
     missing: float, single: float
 ) -> None:
@@ -145,7 +145,7 @@ def pool_hours(**seen: float) -> PoolHours:
     return PoolHours(**{name: np.full(HOURS, x) for name, x in (usual | seen).items()})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seen", "reason"),
     [
         ({"replicas": 1.5, "busy_s": 5000.0}, "fewer replicas than planned"),
@@ -171,7 +171,7 @@ def test_bursts_and_preemptions_are_reasons() -> None:
     assert missed_hour(5, good, owed, 200.0, pool_hours()).reason == "KV memory ran out"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "shown"),
     [(0.0213, "21.3 ms"), (0.99999, "1 s"), (1.5, "1.5 s"), (1800.0, "1,800 s"), (3600.0, "1 h"), (5400.0, "1.5 h")],
 )

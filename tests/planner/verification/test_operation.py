@@ -33,6 +33,7 @@ from planner.verification.scaling import rule_of
 from planner.verification.serving import ServeOptions, verify_plan
 from planner.verification.tuning import Tried, _front, _spread, _worthwhile, tuned
 from tests.support.operated_plans import CHAT, operated_plan, small_plan
+from tests.support.rows import for_each
 from tests.support.shown import first_screen
 
 
@@ -146,7 +147,7 @@ def test_days_differ_by_the_error_both_ways() -> None:
     assert sorted(set(spiked)) == [1.0, 2.0] and (spiked == 2).sum() == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "spike", "words"),
     [("lots", None, "--forecast-error"), ("120%", None, "below 100%"), (None, "99x", "--spike"), (None, "big", "2x")],
 )
@@ -176,7 +177,6 @@ def served(name: str, error: float = 0.0) -> Operation:
     return operation
 
 
-@pytest.mark.slow
 def test_the_schedule_costs_what_the_plan_costs_and_its_engines_starts() -> None:
     """Instances are billed from their order on, so a schedule pays the engine's part of each start besides."""
     o = served("schedule")
@@ -188,7 +188,6 @@ def test_the_schedule_costs_what_the_plan_costs_and_its_engines_starts() -> None
     assert o.above_bound_frac >= o.lag_frac - 1e-9
 
 
-@pytest.mark.slow
 def test_where_more_comes_than_planned_a_controller_keeps_more_than_the_hours() -> None:
     fixed, reacting = served("schedule", 0.3), served("keda", 0.3)
     late = [sum(1 - a.within_frac for a in o.attained) for o in (fixed, reacting)]
@@ -197,7 +196,6 @@ def test_where_more_comes_than_planned_a_controller_keeps_more_than_the_hours() 
     assert fixed.differs == "30% more on every day" and "at most" not in in_short(fixed)
 
 
-@pytest.mark.slow
 def test_flows_say_what_serving_every_request_says_of_the_cost() -> None:
     trials = Trials(small_plan())
     week = verify_plan(small_plan(), ServeOptions(controller=controllers()["keda"], most_requests=300_000)).operation
@@ -206,7 +204,6 @@ def test_flows_say_what_serving_every_request_says_of_the_cost() -> None:
     assert flowed.usd_per_month == pytest.approx(week.usd_per_month, rel=0.05)
 
 
-@pytest.mark.slow
 def test_a_sample_costs_what_the_whole_week_costs() -> None:
     """A few hours say nothing of a week's bill by themselves: flows of all hours say it, corrected by those served."""
     plan, c = small_plan(), of("keda", target=0.6, most_ratio=1.5)
@@ -258,7 +255,6 @@ def test_a_front_rises_in_cost_and_safety() -> None:
     assert [x.usd_per_month for x, _ in _spread(front, 2)] == [1, 5]
 
 
-@pytest.mark.slow
 def test_what_is_tuned_keeps_promises_or_says_what_it_misses() -> None:
     o = tuned(small_plan(), controllers()["keda"], 0.1, requests=50_000)
     assert o.tuned is not None and o.tuned.settings > 100
@@ -309,7 +305,7 @@ def test_a_demand_file_names_its_controller() -> None:
     assert controller_named("plan", plan) == c
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "words"),
     [
         ("kedda", "did you mean 'keda'"), ("{kind: keda, target: 3, target_share: 50%}", "besides target"),

@@ -13,8 +13,6 @@ from planner.verification.block_cache import Blocks, joined
 from planner.verification.prefixes import PromptBlocks, block_tokens, tuned_scale
 from tests.support.lever_plans import lever_plan
 
-pytestmark = pytest.mark.slow
-
 RPS = 3.4
 
 

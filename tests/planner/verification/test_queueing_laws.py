@@ -14,9 +14,8 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 from planner.verification import engine, steps
 from planner.verification.step_times import step_times
 from tests.support import machines
+from tests.support.rows import for_each
 from tests.support.simulated import constant_step, requests, served_by
-
-pytestmark = pytest.mark.slow
 
 STEP_S = 0.01
 
@@ -82,8 +81,8 @@ def test_little_law_holds_for_requests_that_decode() -> None:
     assert in_flight == pytest.approx(len(arrival) / span * inside, rel=1e-9)
 
 
-@pytest.mark.parametrize("room", [1.05, 4.0, 1e6], ids=["tight", "scarce", "ample"])
-@pytest.mark.parametrize("name", [machines.DENSE, machines.SLIDING], ids=lambda name: name[0])
+@for_each("room", [1.05, 4.0, 1e6])
+@for_each("name", [machines.DENSE, machines.SLIDING])
 def test_requests_and_tokens_are_conserved(name: machines.Name, room: float) -> None:
     rng, count = np.random.default_rng(5), 3000
     prompt, output = rng.integers(1, 2000, count), rng.integers(1, 200, count)

@@ -18,8 +18,6 @@ from planner.verification import serving
 from tests.support.lever_plans import ROUGHLY
 from tests.support.shared_plans import fleet_plan
 
-pytestmark = pytest.mark.slow
-
 LONG = """
 workloads:
   - name: reports

@@ -90,7 +90,6 @@ def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return Command(monkeypatch, capsys)
 
 
-@pytest.mark.slow
 def test_plan_serves_a_sample_unless_it_is_told_not_to(fleetplan: Command) -> None:
     ran = fleetplan("plan", "chat.yaml")
     assert ran.code == 0 and "sample served: kept" in ran.out.splitlines()[0]

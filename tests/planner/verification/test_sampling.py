@@ -30,9 +30,8 @@ from solvers.backends.clock import OUT_OF_TIME, Stopped, TimeIsUp
 from tests.planner.verification.test_verify_command import TINY
 from tests.support.command_line import Command
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
-
-pytestmark = pytest.mark.slow
 
 DAY = 1000.0 * (1.2 + np.sin((np.arange(24) - 8) / 24 * 2 * np.pi))
 WEEK = np.tile(DAY, 7) * np.where(np.arange(HOURS) // 24 < 5, 1.0, 0.6)
@@ -59,8 +58,8 @@ def test_every_hour_is_served_up_to_a_number_of_requests() -> None:
     assert drawn(0.9 * WEEK.sum()).sampled
 
 
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.6])
-@pytest.mark.parametrize("days", [2, 7])
+@for_each("share", [0.1, 0.25, 0.6])
+@for_each("days", [2, 7])
 def test_a_sample_has_the_busiest_hours_and_no_more_requests_than_asked_for(share: float, days: int) -> None:
     total = WEEK[: 24 * days].sum()
     schedule = drawn(share * total, days=days)
@@ -262,7 +261,7 @@ def test_what_was_served_until_an_interruption_is_kept(plan: Plan, monkeypatch: 
             verify_plan(plan, ServeOptions(days=2))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stop", "load", "code"),
     [
         (TimeIsUp(0.0), "0.3", 7),

@@ -13,6 +13,7 @@ from planner.verification.operation import Operator, Setting, read_quantile
 from planner.verification.scaling import READY, STARTING, Memory, Rule, fresh, rule_of, tick
 from tests.support.naive_controller import NaiveController
 from tests.support.naive_engine import Request, naive_serve
+from tests.support.rows import for_each
 from tests.support.simulated import constant_step
 
 SHIPPED = tuple(controllers())
@@ -126,7 +127,7 @@ def drawn(rng: np.random.Generator) -> Controller:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_any_controller_decides_as_the_naive_one(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(5):
@@ -198,9 +199,8 @@ FLEETS = (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("c", FLEETS, ids=lambda c: c.name)
+@for_each("seed", range(2))
+@for_each("c", FLEETS)
 def test_a_fleet_behind_a_controller_is_that_of_the_naive_simulation(seed: int, c: Controller) -> None:
     """The naive one serves all requests anew at each tick, with the replicas that were ordered until then."""
     rng = np.random.default_rng(seed)

@@ -20,9 +20,8 @@ from planner.verification.serving import ServeOptions, verify_plan
 from planner.verification.step_times import step_times
 from planner.verification.traffic import released
 from tests.support.lever_plans import lever_plan
+from tests.support.rows import for_each
 from tests.support.simulated import requests, served_by
-
-pytestmark = pytest.mark.slow
 
 
 def capacity_of(name: str, seed: int, **options: float) -> tuple[engine.Capacity, np.ndarray, np.ndarray, float]:
@@ -48,7 +47,7 @@ def test_replicas_follow_the_plan_by_the_hour_and_into_the_next_week() -> None:
     assert (replicas.change == engine.DRAINED).all() and (np.diff(replicas.time_s) > 0).all()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_a_failed_replica_is_missing_until_another_has_started(seed: int) -> None:
     replicas, planned, _, down_s = capacity_of("together", seed, failures=1)
     (k,) = np.flatnonzero(replicas.change == engine.FAILED)
@@ -61,7 +60,7 @@ def test_a_failed_replica_is_missing_until_another_has_started(seed: int) -> Non
     assert (missing >= 0).all() and missing.max() == 1
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_a_reclaim_takes_a_zone_of_spot_and_sheds_until_it_is_back(seed: int) -> None:
     replicas, planned, spot, down_s = capacity_of("together", seed, reclaims=1)
     (k,) = np.flatnonzero(replicas.change == engine.RECLAIMED)

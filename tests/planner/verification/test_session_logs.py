@@ -12,6 +12,7 @@ import planner
 from planner.io.errors import InputError
 from planner.verification.request_logs import LoggedBlocks, RequestSource, source_of
 from planner.verification.serving import AS_PLANNED, verify_plan
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
 
 HEAD = "session,seq,agent,t_s,input_tokens,output_tokens,shared_blocks,shared_with,gap_s\n"
@@ -52,7 +53,6 @@ def sourced(plan: planner.Plan, folder: Path, rows: str, at: int | None = None) 
     return source_of(plan, path, "agent", at)
 
 
-@pytest.mark.slow
 def test_requests_of_a_session_keep_their_distances_and_share_what_the_file_says(
     plan: planner.Plan, tmp_path: Path
 ) -> None:
@@ -72,7 +72,6 @@ def test_requests_of_a_session_keep_their_distances_and_share_what_the_file_says
     assert len(numbered.ids) == 10 + 15 + 3 + 20 + 10
 
 
-@pytest.mark.slow
 def test_sessions_begin_as_often_as_the_plan_counts_on(plan: planner.Plan, tmp_path: Path) -> None:
     rows = "".join(f"s{s},{k},root,{5 * k},640,10,{9 * (k > 0)},{'' if k == 0 else k - 1},5\n"
                    for s in range(2000) for k in range(8))  # fmt: skip
@@ -87,7 +86,6 @@ def test_sessions_begin_as_often_as_the_plan_counts_on(plan: planner.Plan, tmp_p
     assert sourced(plan, tmp_path, ROWS, at=30).times_s(1.0)[0] >= 30 * 3600
 
 
-@pytest.mark.slow
 def test_a_file_of_sessions_is_served_and_what_it_shares_is_found(plan: planner.Plan, tmp_path: Path) -> None:
     def rows(shared: int) -> str:
         return "".join(f"s{s},{k},root,{5 * k},{1280 + 64 * k},10,{(k > 0) * shared},{'' if k == 0 else k - 1},5\n"
@@ -101,8 +99,7 @@ def test_a_file_of_sessions_is_served_and_what_it_shares_is_found(plan: planner.
     assert hit[0] == pytest.approx(7 * 1280 / sum(1280 + 64 * k for k in range(8)), rel=0.02)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "words"),
     [
         ("a,0,root,0,640,10,0,,0\na,1,root,5,x,10,1,0,3\n", ":3: has a row without a number"),
@@ -117,7 +114,6 @@ def test_a_broken_file_of_sessions_is_refused(plan: planner.Plan, tmp_path: Path
         sourced(plan, tmp_path, rows)
 
 
-@pytest.mark.slow
 def test_a_column_that_is_missing_is_to_be_named_in_the_file(plan: planner.Plan, tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("session,t_s,input_tokens,output_tokens\na,0,10,10\n")

@@ -13,6 +13,7 @@ from planner.performance.machine import Lora, Machine
 from planner.verification.step_times import step_times
 from tests.support import machines
 from tests.support.naive_engine import LEAST_REQUESTS, Naive, Request
+from tests.support.rows import for_each
 
 SEQUENCES, BUDGET = 96, 8192
 LORA = Lora(adapters=8)
@@ -28,10 +29,10 @@ def looked_up(machine: Machine, longest: float, correction: Correction | None = 
     )
 
 
-@pytest.mark.parametrize("correction", [None, MEASURED], ids=["predicted", "measured"])
-@pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-@pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
+@for_each("correction", [None, MEASURED])
+@for_each("lora", [None, LORA])
+@for_each("engine", ["vllm", "sglang"])
+@for_each("name", machines.MACHINES)
 def test_a_step_is_off_by_less_than_a_thousandth(
     name: machines.Name, engine: str, lora: Lora | None, correction: Correction | None
 ) -> None:
@@ -74,11 +75,10 @@ def test_the_constant_of_a_prompt_delays_requests_where_passes_are_mixed_and_ste
         assert (faster.prompt_alone_s, faster.host_s) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])
-@pytest.mark.parametrize(
+@for_each("lora", [None, LORA])
+@for_each(
     ("name", "parallelism"),
     [*((name, TENSOR) for name in machines.MACHINES), *((name, "data") for name in machines.RANKS)],
-    ids=lambda x: x if isinstance(x, str) else x[0],
 )
 def test_memory_holds_as_many_requests_as_the_planner_counts(
     name: machines.Name, parallelism: Parallelism, lora: Lora | None

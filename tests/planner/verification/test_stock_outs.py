@@ -52,7 +52,6 @@ def test_more_hours_than_there_are_take_all_of_the_days_asked_for() -> None:
     assert np.flatnonzero(missing).tolist() == np.flatnonzero(replicas[:24] > THERE).tolist()
 
 
-@pytest.mark.slow
 def test_requests_wait_where_replicas_are_missing_and_the_report_says_so() -> None:
     usual = verify_plan(scarce(), ServeOptions(days=1))
     short = verify_plan(scarce(), ServeOptions(days=1, stock_outs=1))

@@ -31,9 +31,8 @@ from planner.verification.slack import slack_of
 from solvers.backends.clock import Stopped, TimeIsUp
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
+from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
-
-pytestmark = pytest.mark.slow
 
 TINY = """\
 workloads:
@@ -168,7 +167,7 @@ def test_the_command_prints_writes_and_exits_by_what_was_promised(fleetplan: Com
     assert "MISSED" in ran.out
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("flags", "words"),
     [
         (("--load", "much"), "--load"),
@@ -220,7 +219,7 @@ def test_logs_are_read_as_others_write_them(tmp_path: Path) -> None:
     assert (len(read_request_log(mooncake).time_s), read_request_log(mooncake).dropped) == (3, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ("", "is empty"),

@@ -15,8 +15,7 @@ from planner.verification.serving import ServeOptions, verify_plan
 from solvers.backends.clock import TimeIsUp
 from tests.planner.verification.test_sampling import stopped_after
 from tests.support.command_line import Command
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 TINY = """\
 name: tiny
@@ -114,7 +113,7 @@ def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command) -> None:
     assert "serving 2027-03, high, the busiest month of quarter 1" in ran.err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (("--slack", "--quarter", "2"), "--scenario: is needed: quarter 2 has a plan for each scenario"),

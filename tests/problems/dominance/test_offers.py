@@ -15,6 +15,7 @@ from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 CHEAP = Offer("cheap", "x", 2, on_demand_usd_per_h=2.0, spot_usd_per_h=1.0, reserved_usd_per_h={"reserved-1y": 1.5})
@@ -48,7 +49,7 @@ def test_of_two_equal_offers_one_stays() -> None:
     assert len(kept(case_of(on("dear"), on("cheap"), offers=(CHEAP, replace(CHEAP, key="dear"))))) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cheap", "dear"),
     [
         ({"gpu": "y"}, {}),
@@ -72,7 +73,7 @@ def test_spot_prices_do_not_matter_where_nobody_uses_spot() -> None:
     assert kept(case_of(on("dear"), on("cheap"), offers=offers, spot_allowed=False)) == {"cheap"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "twin",
     [
         on("cheap", variant="another"),
@@ -130,7 +131,7 @@ def random_case(seed: int) -> Case:
     return Case(tuple(pools), offers, np.array([400.0, 330.0]), np.zeros(2, dtype=int), slot_before=before)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@for_each("seed", range(120))
 def test_the_optimum_stays(seed: int) -> None:
     case = random_case(seed)
     found, truth = solve_fleet(case.fleet, Options(gap_frac=0.0)), brute_force(case)

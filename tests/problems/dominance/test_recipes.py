@@ -16,6 +16,7 @@ from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case, random_case
+from tests.support.rows import for_each
 
 ONE_BY_ONE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
 
@@ -114,7 +115,7 @@ def test_better_in_one_slot_only_is_not_dominated() -> None:
 FULL = Offer("b", "h", 4, on_demand_usd_per_h=8.0, spot_usd_per_h=4.0, reserved_usd_per_h={"1y": 6.0})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("other", "expected"),
     [
         (replace(FULL, key="a"), True),

@@ -14,6 +14,7 @@ from problems.recipes.recipe import Deferral, Recipe
 from problems.recipes.singles import recipes_of
 from problems.staffing import Staffing
 from solvers.pricing.routing import work_moved
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 
@@ -63,7 +64,7 @@ def least_cost(recipe: Recipe, hours: np.ndarray, usd: np.ndarray, api_factor: f
     return best
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_the_work_is_done_and_no_cheaper_than_it_can_be(seed: int) -> None:
     recipe, hours, usd = random_recipe(seed)
     factor = 1.0 if seed % 4 < 2 else 1.3
@@ -135,7 +136,7 @@ def test_what_nobody_can_do_is_left_out_beforehand() -> None:
     assert work_moved(recipe.deferral, most.uses[0].load) is not None
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_what_comes_first_is_done_first_and_that_leaves_the_least(seed: int) -> None:
     """Against the linear program that moves as much work as fits: two days, work that may take some hours of one."""
     rng = np.random.default_rng(seed)
@@ -158,7 +159,7 @@ def test_what_comes_first_is_done_first_and_that_leaves_the_least(seed: int) -> 
         assert least > 0 or room.sum() < 1.3 * work.sum()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_no_replica_less_would_pay(seed: int) -> None:
     """After trimming, of work whose windows are hours that follow on its arrival: each replica costs less than what it
     would leave over, though a replica that had to stay once was not looked at again.

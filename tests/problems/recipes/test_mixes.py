@@ -24,6 +24,7 @@ from solvers.backends.solve import SolverName, solve_lp, solve_mip
 from solvers.pricing import mix_slots, slot_search
 from solvers.pricing.mixes import best_mix
 from solvers.pricing.slot_search import SolvedSlot, solve_slot
+from tests.support.rows import for_each
 
 NO_MARGIN = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=1)
 OUTLETS = ("none", "api", "shed", "both")
@@ -204,9 +205,9 @@ def api_of(pool: Pool) -> Api | None:
     return pool.apis[0] if pool.apis else None
 
 
-@pytest.mark.parametrize("outlets", OUTLETS)
-@pytest.mark.parametrize("margin", [False, True])
-@pytest.mark.parametrize("k", [2, 3])
+@for_each("outlets", OUTLETS)
+@for_each("margin", [False, True])
+@for_each("k", [2, 3])
 def test_the_best_of_as_many_deployments_as_may_be_mixed(k: int, margin: bool, outlets: str) -> None:
     for seed in range(3):
         pool = random_pool(100 * k + seed, k, margin=margin, outlets=outlets)
@@ -220,7 +221,7 @@ def test_the_best_of_as_many_deployments_as_may_be_mixed(k: int, margin: bool, o
             assert value(fleet, mix.path, prices) == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("k", "margin", "seed"), [(2, False, 0), (2, False, 2), (2, True, 7), (2, True, 9), (3, False, 0), (3, True, 7)]
 )
 def test_the_best_set_where_there_are_more_deployments_than_may_be_mixed(k: int, margin: bool, seed: int) -> None:
@@ -274,8 +275,8 @@ def box_prices(seed: int, pool: Pool, fleet: FleetProblem, *, rounded: bool) -> 
     return prices
 
 
-@pytest.mark.parametrize("outlets", ["none", "api"])
-@pytest.mark.parametrize(("spot", "rounded"), [(False, False), (False, True), (True, False)])
+@for_each("outlets", ["none", "api"])
+@for_each(("spot", "rounded"), [(False, False), (False, True), (True, False)])
 def test_boxes_that_deployments_share_are_paid_for_once_and_whole(spot: bool, rounded: bool, outlets: str) -> None:
     for seed in range(4):
         pool, fleet = shared_pool(seed, outlets=outlets, spot=spot)
@@ -390,7 +391,7 @@ def at_one_usd(pool: Pool) -> Prices:
     return Prices(each, {g: np.zeros(pool.slots) for g in each}, np.ones(pool.slots), {"pool": 0.0})
 
 
-@pytest.mark.parametrize("tail_rps", [1e-3, 1e-6, 1e-12, 1e-21])
+@for_each("tail_rps", [1e-3, 1e-6, 1e-12, 1e-21])
 def test_a_length_that_is_all_but_never_asked_for_still_needs_a_replica(tail_rps: float) -> None:
     pool = three_that_need_each_other([4.0, 2.0, tail_rps])
     mix = best_mix(fleet_with(pool), pool, None, at_one_usd(pool))
@@ -399,8 +400,8 @@ def test_a_length_that_is_all_but_never_asked_for_still_needs_a_replica(tail_rps
     assert [use.replicas.tolist() for use in mix.path.uses] == [[2], [1], [1]]
 
 
-@pytest.mark.parametrize("solver", ["cbc", "highs"])
-@pytest.mark.parametrize("tail_rps", [1e-3, 1e-6, 1e-12, 1e-21])
+@for_each("solver", ["cbc", "highs"])
+@for_each("tail_rps", [1e-3, 1e-6, 1e-12, 1e-21])
 def test_solvers_cannot_take_a_tiny_load_for_none(tail_rps: float, solver: SolverName) -> None:
     """A millionth of a replica is none within a solver's tolerance; the program must not let it carry anything."""
     pool = three_that_need_each_other([4.0, 2.0, tail_rps])

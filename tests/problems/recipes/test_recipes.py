@@ -18,6 +18,7 @@ from tests.oracle.cases import lever_case
 from tests.oracle.menus import Choice, Menu, served_ways
 from tests.oracle.rules import SIZES
 from tests.support.fleets import Case, random_case, random_staffing
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 HOURS = np.full(3, 243.0)
@@ -168,7 +169,7 @@ def front(menu: Menu) -> np.ndarray:
     return np.array(sorted((rows + 0.0).tolist()))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_servings_are_those_of_the_brute_force(seed: int) -> None:
     """Every recipe of every pool, in every slot, has all ways worth having, and none that the rules do not allow."""
     case = lever_case(seed).case if seed >= 15 else random_case(seed)
@@ -195,7 +196,7 @@ def test_servings_are_those_of_the_brute_force(seed: int) -> None:
                 assert recipe.deferral.api_usd_per_load_h == pytest.approx(served.work.usd)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_greedy_routing_is_the_best_of_every_order(seed: int) -> None:
     """The optimum of a continuous knapsack fills it in some order, so the best order is the optimum."""
     rng = np.random.default_rng(seed)

@@ -11,9 +11,10 @@ from solvers.heuristics.incumbent import each_by_itself
 from solvers.heuristics.local_search import improved
 from tests.oracle.cases import case_of
 from tests.support.fleets import same_servings
+from tests.support.rows import for_each
 
 
-@pytest.mark.parametrize("seed", range(1000, 1020))
+@for_each("seed", range(1000, 1020))
 def test_each_recipe_costs_what_it_does_alone(seed: int) -> None:
     fleet = case_of(seed).fleet
     rng = np.random.default_rng(seed)
@@ -37,7 +38,7 @@ def test_each_recipe_costs_what_it_does_alone(seed: int) -> None:
                 first += recipe.servings
 
 
-@pytest.mark.parametrize("seed", range(1000, 1012))
+@for_each("seed", range(1000, 1012))
 def test_large_fleets_get_the_same_answers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One recipe at a time, where all side by side would take too much memory."""
     first = each_by_itself(case_of(seed).fleet)

@@ -12,6 +12,7 @@ from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral
 from solvers.backends.solve import solve_lp
 from solvers.pricing.routing import work_moved
+from tests.support.rows import for_each
 
 
 def work_of_days(seed: int) -> tuple[Deferral, np.ndarray]:
@@ -45,7 +46,7 @@ def least_left_over(deferral: Deferral, room: np.ndarray) -> tuple[float, np.nda
     return lp.objective * line.unit, done + lp.x[:n]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@for_each("seed", range(200))
 def test_a_line_does_as_much_as_moves_within_windows(seed: int) -> None:
     deferral, room = work_of_days(seed)
     work = deferral.load * deferral.hours
@@ -79,7 +80,7 @@ def test_windows_of_another_kind_are_told() -> None:
         _ = Deferral(np.ones(3), window, np.ones(3), None).line
 
 
-@pytest.mark.parametrize("seed", range(300))
+@for_each("seed", range(300))
 def test_whole_servings_that_do_all_work_are_enough_in_every_run_of_hours(seed: int) -> None:
     """Counts at random, as few as still leave nothing over: no measure may ask for more."""
     drawn = np.random.default_rng(seed)

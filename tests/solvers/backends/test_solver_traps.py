@@ -22,6 +22,7 @@ from solvers.backends.solve import SolverName, solve_mip
 from solvers.backends.verify import verify
 from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 both = pytest.mark.parametrize("solver", ["cbc", "highs"])
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
@@ -299,7 +300,7 @@ def test_3_large_whole_numbers_lose_digits_in_the_file_and_are_recovered() -> No
 # 4. A sentinel coefficient made CBC call a wrong answer optimal.
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_4_sentinel_loads_do_not_yield_a_wrong_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     items, pools = 5, 3
@@ -460,7 +461,7 @@ def test_7_keys_that_clean_to_the_same_name_stay_apart(solver: SolverName) -> No
 
 
 @both
-@pytest.mark.parametrize("tiny", [1e-8, 1e-9, 1e-10])
+@for_each("tiny", [1e-8, 1e-9, 1e-10])
 def test_8_a_coefficient_that_is_dropped_changes_no_answer(tiny: float, solver: SolverName) -> None:
     """n x tiny + z / 2 >= 1: without its first term nothing is enough."""
     columns = [Column(("n",), 1.0, 0, 2 / tiny, True), Column(("z",), 3.0, 0, 1, True)]

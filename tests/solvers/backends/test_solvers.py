@@ -13,6 +13,7 @@ from problems.model import Column, Model, Row, build_model
 from solvers.backends.result import Solution, Status, StoppedBy, cost_scale
 from solvers.backends.solve import SolverName, WarmLp, checked_point, solve_lp, solve_mip
 from solvers.backends.verify import dual_bound, verify
+from tests.support.rows import for_each
 
 BOTH: list[SolverName] = ["cbc", "highs"]
 both = pytest.mark.parametrize("solver", BOTH)
@@ -62,7 +63,6 @@ def enumerated_optimum(model: Model) -> float:
     return min((model.objective(x) for x in feasible), default=inf)
 
 
-@pytest.mark.slow
 @given(model=small_programs(), gap_frac=st.sampled_from([0.0, 0.0, 0.2]))
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
 def test_both_solvers_agree_with_enumeration(model: Model, gap_frac: float) -> None:
@@ -182,7 +182,6 @@ def test_dual_bound_on_a_column_that_can_run_away() -> None:
     assert dual_bound(model, np.array([np.nan])) == -inf
 
 
-@pytest.mark.slow
 @both
 def test_statuses_without_a_solution(solver: SolverName) -> None:
     def status(model: Model) -> Solution:
@@ -206,7 +205,6 @@ def test_statuses_without_a_solution(solver: SolverName) -> None:
     assert status(falling_and_odd).status is Status.INFEASIBLE
 
 
-@pytest.mark.slow
 @both
 def test_models_that_need_no_search(solver: SolverName) -> None:
     three = [Column(("x", j), 1.5, 0.0, 9.0, True) for j in range(3)]
@@ -250,7 +248,6 @@ def test_a_gap_and_a_node_limit_are_reported_as_such(solver: SolverName) -> None
     assert cut.gap_frac > 1e-6
 
 
-@pytest.mark.slow
 @both
 def test_the_same_question_has_the_same_answer(solver: SolverName) -> None:
     model = multi_knapsack(30, 3, seed=1)
@@ -315,7 +312,7 @@ def test_a_point_is_rounded_and_the_rest_solved_for_again() -> None:
     assert "upper bound" in why
 
 
-@pytest.mark.parametrize(
+@for_each(
     "bad",
     [{"solver": "gurobi"}, {"gap_frac": -0.1}, {"gap_frac": inf}, {"time_limit_s": 0.0}, {"node_limit": -1}],
 )

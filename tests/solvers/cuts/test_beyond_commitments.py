@@ -20,6 +20,7 @@ from solvers.pricing.dual_bound import dual_bound_of, lifted
 from tests.oracle.cases import case_of
 from tests.solvers.cuts.test_rounding_up import least_short, random_shares
 from tests.solvers.cuts.test_separation import picked
+from tests.support.rows import for_each
 
 PLAIN = 1e-4
 """counts are rounded down to plain numbers"""
@@ -34,7 +35,7 @@ def random_counts(rng: np.random.Generator, box: int, held: int) -> Counts:
     return made_valid_beyond(drawn, {w: np.ones(len(own), dtype=bool) for w, own in drawn.items()}, box, held)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_every_whole_plan_keeps_it(seed: int) -> None:
     """With at most so many commitments, by what is bought by the hour; with at least so many, by all that is bought."""
     rng = np.random.default_rng(seed)
@@ -42,8 +43,8 @@ def test_every_whole_plan_keeps_it(seed: int) -> None:
     keeps_it(random_counts(rng, box, held), box, held)
 
 
-@pytest.mark.parametrize("held", [1, 2, 3])
-@pytest.mark.parametrize("box", [1, 2, 3, 4])
+@for_each("held", [1, 2, 3])
+@for_each("box", [1, 2, 3, 4])
 def test_what_each_alone_begins_beyond_commitments_adds_up(box: int, held: int) -> None:
     keeps_it(each_alone(box, held, dict.fromkeys("abc", box * (held + 1) + 1)), box, held)
 
@@ -71,7 +72,7 @@ def keeps_it(counts: Counts, box: int, held: int) -> None:
                 assert max(commitments, boxes) - said >= at_least.rhs - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_counts_never_fall(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for own in random_counts(rng, 4, 1).values():
@@ -82,7 +83,7 @@ def test_boxes_beyond_those_held() -> None:
     assert boxes_beyond(4, 1, 9).tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 2]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
     rng = np.random.default_rng(seed)
     box, held = int(rng.choice([2, 4])), int(rng.integers(1, 3))
@@ -137,8 +138,7 @@ def test_what_stands_idle_in_one_plan_is_of_no_use_to_another(held: tuple[int, i
         assert solve_lp(master(fleet)[0]).objective == pytest.approx(best.objective, rel=PLAIN)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1030))
+@for_each("seed", range(1000, 1030))
 def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
     """With every number of commitments up to two, decided from below, from above and both."""
     fleet = case_of(seed).fleet

@@ -20,6 +20,7 @@ from problems.staffing import Staffing
 from solvers.backends.solve import solve_lp, solve_mip
 from solvers.cuts.rounding_up import each_by_itself, parts_begun
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 Ways = list[tuple[tuple[str, ...], int, int]]
 """who is served, with how many GPUs, and how many of them firm"""
@@ -63,7 +64,7 @@ def plans(workloads: list[str], ways: Ways) -> Iterator[Ways]:
                 yield [way, *rest]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_every_whole_plan_keeps_it(seed: int) -> None:
     cut, workloads, ways = random_instance(seed)
     coefficient = {way: float(coefficients(cut, way[0], *np.array([[way[1]], [way[2]]]))[0]) for way in ways}
@@ -76,7 +77,7 @@ def test_every_whole_plan_keeps_it(seed: int) -> None:
     assert checked >= 3 ** len(workloads)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_nothing_more_could_be_said(seed: int) -> None:
     """Each part is no larger than it may be, and the last as large: the others use all that is left of the boxes."""
     rng = np.random.default_rng(seed)
@@ -95,7 +96,7 @@ def test_nothing_more_could_be_said(seed: int) -> None:
             assert part[pair] >= room - ROUNDED or w != list(parts)[-1]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_no_coefficient_is_below_zero(seed: int) -> None:
     """Whoever uses more begins no fewer boxes, in use and firm; and a box more is a box more."""
     cut, workloads, _ = random_instance(seed)
@@ -111,7 +112,7 @@ def test_no_coefficient_is_below_zero(seed: int) -> None:
         assert ((used < 1e-12) | (used > 5e-6)).all()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_sums_modulo_the_box_are_those_of_all_remainders(seed: int) -> None:
     rng = np.random.default_rng(seed)
     box = int(rng.choice([2, 3, 4]))
@@ -147,7 +148,7 @@ def random_shares(rng: np.random.Generator, choices: int, some: float) -> np.nda
     return drawn / drawn.sum()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
     """It reaches what the cheapest mixture of whole plans lacks: the rows describe the hull of whole plans."""
     rng = np.random.default_rng(seed)

@@ -20,6 +20,7 @@ from solvers.heuristics.columns import as_start
 from solvers.heuristics.incumbent import each_by_itself
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case, random_case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 
@@ -92,7 +93,7 @@ def test_no_more_rows_than_a_slot_may_have() -> None:
     assert sharp.rounded.keys() == said.keys()
 
 
-@pytest.mark.parametrize("seed", range(200, 230))
+@for_each("seed", range(200, 230))
 def test_a_whole_plan_breaks_no_row(seed: int) -> None:
     """Whatever is found when the LP is solved, a plan with whole boxes keeps, and it costs what it did."""
     case = random_case(seed, limits=False, max_utilization=6.0) if seed % 2 else lever_case(seed).case
@@ -107,7 +108,7 @@ def test_a_whole_plan_breaks_no_row(seed: int) -> None:
     assert parts_of_boxes(fleet, picked(fleet, v, x), v, x) == (set(), {})
 
 
-@pytest.mark.parametrize("seed", range(240, 252))
+@for_each("seed", range(240, 252))
 def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
     """And the LP nowhere below where it was."""
     case = replace(random_case(seed, limits=False, max_utilization=6.0), team_usd_per_month=0.0)

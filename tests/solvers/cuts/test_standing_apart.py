@@ -18,6 +18,7 @@ from solvers.backends.solve import solve_lp
 from solvers.cuts.picked import picked_of
 from solvers.cuts.separation import parts_of_boxes
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 TWO = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=2)
 BOXES = 3
@@ -41,7 +42,7 @@ def recipe(workload: str, replicas: list[tuple[int, int]]) -> Recipe:
     return Recipe(workload, (workload,), tuple(uses), None, np.zeros(1, dtype=int), none, none, none)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@for_each("seed", range(40))
 def test_every_whole_plan_keeps_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     box = int(rng.choice([4, 8]))

@@ -15,11 +15,12 @@ from solvers.heuristics.incumbent import each_by_itself
 from solvers.heuristics.local_search import improved
 from tests.oracle.cases import case_of, lever_case
 from tests.oracle.plans import check_plan
+from tests.support.rows import for_each
 
 SEEDS = [*range(400, 410), *range(1000, 1050), 1054, 1143]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_a_plan_and_back(seed: int) -> None:
     case = case_of(seed)
     fleet = case.fleet
@@ -73,7 +74,7 @@ def test_a_plan_that_the_program_does_not_hold_is_no_start() -> None:
     assert as_start(fleet, v, None, model.n_columns) is None
 
 
-@pytest.mark.parametrize("seed", (1001, 1004, 1016, 1024))
+@for_each("seed", (1001, 1004, 1016, 1024))
 def test_a_solution_becomes_a_plan_that_keeps_every_rule(seed: int) -> None:
     """With purchases no dearer than those of the solution."""
     case = lever_case(seed).case

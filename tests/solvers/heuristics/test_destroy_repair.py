@@ -19,6 +19,7 @@ from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 308), *range(1000, 1020)]
@@ -28,7 +29,7 @@ def soon() -> float:
     return math.inf  # what ends here ends by itself
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_plans_never_get_worse_and_keep_every_rule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.heuristics.destroy_repair.MOST_IN_VAIN", 40)
     case = case_of(seed)
@@ -41,7 +42,7 @@ def test_plans_never_get_worse_and_keep_every_rule(seed: int, monkeypatch: pytes
     check_plan(case, better)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_scattered_plans_keep_every_rule(seed: int) -> None:
     case = case_of(seed)
     first = each_by_itself(case.fleet)
@@ -88,7 +89,6 @@ def test_workloads_move_to_a_commitment_together() -> None:
     assert repaired(fleet, alone, soon()).objective == pytest.approx(6 * 730)
 
 
-@pytest.mark.slow
 def test_one_box_is_given_up_for_another() -> None:
     fleet = two_boxes().fleet
     without = replace(fleet, recipes=tuple(r for r in fleet.recipes if "better" not in r.offers))
@@ -123,7 +123,7 @@ def test_who_comes_back_takes_the_cheapest_way_beside_the_others() -> None:
     assert {g for path in held.paths for g in path.offers} == {"better"}
 
 
-@pytest.mark.parametrize("seed", SEEDS[:12])
+@for_each("seed", SEEDS[:12])
 def test_what_is_worth_shaking_holds_the_plan_and_the_cheapest_ways(seed: int) -> None:
     fleet = case_of(seed).fleet
     plan = each_by_itself(fleet)

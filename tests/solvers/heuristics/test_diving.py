@@ -19,6 +19,7 @@ from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from tests.oracle.cases import case_of, truth_of
 from tests.oracle.plans import check_plan
 from tests.solvers.heuristics.test_destroy_repair import two_boxes
+from tests.support.rows import for_each
 
 SEEDS = [*range(300, 310), *range(1000, 1040)]
 
@@ -52,7 +53,7 @@ def dives_of(seed: int) -> list[Incumbent]:
     return [plan for plan in plans if plan is not None]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_dives_keep_every_rule_and_are_never_cheaper_than_the_cheapest(seed: int) -> None:
     case = case_of(seed)
     for plan in dives_of(seed):
@@ -62,7 +63,6 @@ def test_dives_keep_every_rule_and_are_never_cheaper_than_the_cheapest(seed: int
             assert plan.objective >= truth_of(seed).objective * (1 - 1e-7)
 
 
-@pytest.mark.slow
 def test_nearly_all_of_them_end_and_many_at_the_cheapest_plan() -> None:
     ended = [seed for seed in SEEDS if dives_of(seed)]
     possible = [seed for seed in SEEDS if priced(case_of(seed).fleet).feasible]
@@ -110,7 +110,7 @@ def test_late_is_late() -> None:
     assert not list(Dives(generation.fleet, tuple(generation.paths.held)).dived("cbc", time.monotonic() - 1))
 
 
-@pytest.mark.parametrize("seed", SEEDS[::5])
+@for_each("seed", SEEDS[::5])
 def test_a_dive_does_not_depend_on_those_before_it(seed: int) -> None:
     generation = priced(case_of(seed).fleet)
     if not generation.feasible:
@@ -125,7 +125,7 @@ def test_a_dive_does_not_depend_on_those_before_it(seed: int) -> None:
         assert last.known_as == alone.known_as
 
 
-@pytest.mark.parametrize("seed", SEEDS[::5])
+@for_each("seed", SEEDS[::5])
 def test_what_was_decided_before_is_not_counted_again(seed: int) -> None:
     generation = priced(case_of(seed).fleet)
     if not generation.feasible:

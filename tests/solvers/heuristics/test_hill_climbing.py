@@ -15,6 +15,7 @@ from solvers.backends.solve import WarmLp, solve_lp
 from solvers.heuristics.hill_climbing import WORTH_FRAC, Climb
 from solvers.heuristics.incumbent import each_by_itself
 from tests.oracle.cases import case_of
+from tests.support.rows import for_each
 
 SEEDS = [*range(300, 308), *range(1000, 1016)]
 
@@ -51,7 +52,7 @@ def climbed(seed: int) -> tuple[FleetProblem, list[tuple], Held, Climb, bool] | 
     return fleet, keys, held, climb, climb.up(soon())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_in_the_end_no_single_change_saves_enough(seed: int) -> None:
     """Prices say which changes are worth solving the LP for; here all of them are solved."""
     found = climbed(seed)

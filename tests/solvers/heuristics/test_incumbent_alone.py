@@ -1,15 +1,14 @@
 """The cheapest recipe of a workload alone, against working out all of them."""
 
-import pytest
-
 from problems.fleet_problem import FleetProblem
 from solvers.heuristics.incumbent import _cheapest_alone, _least_usd, alone
 from tests.oracle.allowances import dollar_case, units_case
 from tests.oracle.cases import case_of, case_with_holdings
+from tests.support.rows import for_each
 
 
-@pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("drawn", [case_of, case_with_holdings, dollar_case, units_case])
+@for_each("seed", range(60))
+@for_each("drawn", [case_of, case_with_holdings, dollar_case, units_case])
 def test_no_recipe_costs_less_than_its_bound_and_none_that_counts_is_left_out(drawn, seed: int) -> None:
     fleet: FleetProblem = drawn(seed).fleet
     for w in fleet.workloads:

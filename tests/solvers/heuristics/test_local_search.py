@@ -16,12 +16,13 @@ from solvers.heuristics.local_search import improved, with_fewer_offers
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 315), *range(1000, 1040)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
     case = case_of(seed)
     fleet = case.fleet

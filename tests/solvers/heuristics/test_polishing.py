@@ -20,6 +20,7 @@ from solvers.heuristics.polishing import near_counts, polished
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 308), *range(1000, 1020)]
@@ -29,7 +30,7 @@ def soon() -> float:
     return math.inf  # what ends here ends by itself
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
     first = each_by_itself(case_of(seed).fleet)
     if first is not None:
@@ -37,7 +38,7 @@ def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
         assert [path.key for path in better.paths] == [path.key for path in first.paths]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_other_recipes_take_their_place_for_less_only(seed: int) -> None:
     fleet = case_of(seed).fleet
     first = each_by_itself(fleet)
@@ -136,7 +137,7 @@ def test_without_time_the_plan_stays_as_it_is() -> None:
     assert polished(fleet, plan, "cbc", time.monotonic() - 1) is plan
 
 
-@pytest.mark.parametrize("seed", SEEDS[::2])
+@for_each("seed", SEEDS[::2])
 def test_no_slot_is_left_without_a_serving(seed: int) -> None:
     """Whatever the LP and the plan have, also where a recipe has neither of their counts."""
     case = case_of(seed)

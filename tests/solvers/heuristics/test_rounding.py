@@ -10,6 +10,7 @@ from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case, same_servings
+from tests.support.rows import for_each
 
 SEEDS = [*range(500, 506), *range(1000, 1016)]
 
@@ -23,7 +24,7 @@ def generated(case: Case) -> ColumnGeneration | None:
     return generation if generation.run(CONVERGED_FRAC).feasible else None
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_a_rounded_plan_keeps_every_rule(seed: int) -> None:
     case = case_of(seed)
     generation = generated(case)

@@ -34,6 +34,7 @@ from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.solvers.heuristics.test_polishing import shared_box
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 SEEDS = [*range(300, 308), *range(1000, 1030)]
 WAITING = [1000, 1001, 1013, 1014, 1015, 1024, 1034, 1035, 1052, 1054, 1060, 1062]
@@ -81,8 +82,7 @@ def cheapest(fleet: FleetProblem) -> float:
     return result.objective
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_rules_are_kept_and_no_plan_is_cheaper_than_the_cheapest(seed: int) -> None:
     fleet, found = given(seed), counted(seed)
     if fleet is None or found is None:
@@ -143,7 +143,7 @@ def cheapest_by_enumeration(slot: Slot, usd: np.ndarray, room: np.ndarray) -> fl
     return best
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, *WAITING])
+@for_each("seed", [*SEEDS, *WAITING])
 def test_the_first_plan_of_a_slot_is_the_cheapest_at_any_prices(seed: int) -> None:
     """Also of those with room for so much waiting work."""
     fleet = given(seed)
@@ -323,7 +323,7 @@ def knapsacks(seed: int) -> Model:
     return build_model(columns, rows)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_a_part_of_a_program_is_solved_while_the_rest_stays(seed: int) -> None:
     """From the dearest plan of each slot: ten slots have the cheapest there is beside the others, and no more."""
     model = knapsacks(seed)

@@ -13,6 +13,7 @@ from solvers.pricing.lazy_rows import LAZY, LazyRows
 from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.cases import lever_case, truth_of
+from tests.support.rows import for_each
 
 SEEDS = range(40)
 
@@ -28,7 +29,7 @@ def fleet_of(seed: int) -> FleetProblem | None:
     return fleet if all(fleet.recipes_of.values()) else None
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_when_nothing_more_joins_it_is_the_whole_lp(seed: int) -> None:
     fleet = fleet_of(seed)
     if fleet is None:
@@ -67,7 +68,7 @@ def test_what_is_left_out_has_no_price_and_joins_where_it_is_broken() -> None:
     assert joined and left_out
 
 
-@pytest.mark.parametrize("seed", range(25))
+@for_each("seed", range(25))
 def test_plans_and_bounds_are_those_of_the_brute_force(seed: int) -> None:
     truth = truth_of(seed)
     found = solve_fleet(lever_case(seed).case.fleet, Options(gap_frac=0.0))

@@ -17,6 +17,7 @@ from solvers.pricing import pairs as pairs_of_two
 from solvers.pricing.mixing import Mixes
 from solvers.pricing.pairs import Members, Pair, Pairs, lowest_first
 from tests.problems.recipes.test_mixes import OUTLETS, fleet_with, random_pool, random_prices
+from tests.support.rows import for_each
 
 
 def prices_of_boxes(seed: int, pool: Pool, fleet: FleetProblem) -> Prices:
@@ -63,8 +64,8 @@ def members(mix: Any) -> tuple[bool, bool]:
     return first, second
 
 
-@pytest.mark.parametrize("outlets", OUTLETS)
-@pytest.mark.parametrize("seed", range(12))
+@for_each("outlets", OUTLETS)
+@for_each("seed", range(12))
 def test_a_mix_costs_what_was_said_of_it_also_where_both_share_boxes(seed: int, outlets: str) -> None:
     fleet, pool, prices = case(seed, outlets)
     shared = 0
@@ -78,8 +79,8 @@ def test_a_mix_costs_what_was_said_of_it_also_where_both_share_boxes(seed: int, 
     assert shared or seed not in (1, 5)
 
 
-@pytest.mark.parametrize("outlets", ["none", "both"])
-@pytest.mark.parametrize("seed", range(12))
+@for_each("outlets", ["none", "both"])
+@for_each("seed", range(12))
 def test_what_is_left_aside_costs_no_less_than_is_said(seed: int, outlets: str) -> None:
     fleet, pool, prices = case(seed, outlets)
     every = [(mix, mix.recipe()) for mix in every_mix(fleet, pool, prices)]
@@ -124,8 +125,8 @@ def looked_at(fleet: FleetProblem, pool: Pool, prices: Prices, below: float, by_
     return found
 
 
-@pytest.mark.parametrize("outlets", OUTLETS)
-@pytest.mark.parametrize("seed", range(8))
+@for_each("outlets", OUTLETS)
+@for_each("seed", range(8))
 def test_kinds_of_replicas_hide_no_pair_that_is_cheap_enough(
     seed: int, outlets: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +139,7 @@ def test_kinds_of_replicas_hide_no_pair_that_is_cheap_enough(
         assert looked_at(fleet, pool, prices, below, by_kind=True) == pytest.approx(one_by_one)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_what_is_left_aside_of_twins_costs_no_less_than_is_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_of_two, "PAIRS_AT_ONCE", 4)
     fleet, pool, prices = twins(seed, "both")

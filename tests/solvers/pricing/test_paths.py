@@ -16,6 +16,7 @@ from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.pricing.paths import IDLE_ROUNDS, LEVELS, Paths, single_paths
 from tests.oracle.cases import lever_case
 from tests.support.fleets import random_case
+from tests.support.rows import for_each
 
 
 def fleet_with_choices() -> FleetProblem:
@@ -128,7 +129,7 @@ def test_paths_in_doubt_have_one_more_lp() -> None:
     assert idle.held == []
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])
+@for_each("share", [0.0, 0.25, 0.6, 1.0])
 def test_an_open_path_is_told_apart_from_few_gpus_to_many(share: float) -> None:
     """In each slot the fewer GPUs up to their share, the more beyond it."""
     recipe = wide(fleet_with_choices())
@@ -141,7 +142,7 @@ def test_an_open_path_is_told_apart_from_few_gpus_to_many(share: float) -> None:
     assert [way.uses[0].gpus.tolist() for way in ways] == [path.uses[0].gpus.tolist() for path in expected]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_the_lp_over_paths_is_the_lp_over_all_servings(seed: int) -> None:
     case = random_case(seed, max_utilization=6.0) if seed % 2 else lever_case(seed).case
     fleet = replace(case.fleet, pools={k: replace(p, max_deployments=1) for k, p in case.fleet.pools.items()})

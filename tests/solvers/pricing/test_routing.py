@@ -16,6 +16,7 @@ from problems.staffing import Staffing
 from solvers.pricing.routing import flows_of, work_moved
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case, random_case
+from tests.support.rows import for_each
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(600, 610), *range(1000, 1030)]
@@ -40,7 +41,7 @@ def random_path(rng: np.random.Generator, recipe: Recipe) -> Recipe:
     return recipe.only(recipe.first_of_each_slot(rng.random(len(recipe.slot))))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_flows_add_up_and_capacities_are_kept(seed: int) -> None:
     """For a few random paths of every recipe and mix of every pool where work does not wait."""
     case, rng = case_of(seed), np.random.default_rng(seed)
@@ -102,7 +103,7 @@ def test_a_share_may_be_shed_without_gpus() -> None:
     assert flows.api.tolist() == [pytest.approx([0.75, 0.1875])]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_work_is_moved_within_its_window_and_what_fits_is_done(seed: int) -> None:
     """As much as there is room for (by Hall's theorem), and no more than that anywhere."""
     rng = np.random.default_rng(seed)

@@ -26,6 +26,7 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import drawn_levers, lever_case, truth_of
 from tests.support.fleets import Case
+from tests.support.rows import for_each
 
 WAITING = list(islice((seed for seed in range(400) if "deferral" in drawn_levers(seed)), 30))
 
@@ -46,7 +47,7 @@ def test_there_are_cases() -> None:
     assert len(WAITING) >= 10
 
 
-@pytest.mark.parametrize("seed", WAITING)
+@for_each("seed", WAITING)
 def test_the_value_is_below_every_path_and_above_both_quick_bounds(seed: int) -> None:
     fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
     waiting = WaitingWork(fleet)
@@ -81,7 +82,7 @@ def value_of(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> float:
     return priced.value
 
 
-@pytest.mark.parametrize("seed", WAITING)
+@for_each("seed", WAITING)
 def test_a_plan_with_a_serving_costs_no_less_than_its_bound(seed: int) -> None:
     """The recipe with all other servings of a slot left out is no cheaper than the bound says."""
     fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
@@ -96,7 +97,7 @@ def test_a_plan_with_a_serving_costs_no_less_than_its_bound(seed: int) -> None:
                 assert priced.with_serving[k] <= value_of(fleet, with_it, prices) + 1e-5 * (1 + abs(priced.value))
 
 
-@pytest.mark.parametrize("seed", WAITING)
+@for_each("seed", WAITING)
 def test_counts_that_are_not_tried_cost_no_less_than_is_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of few counts that are tried, and of all: the first have the lower value, and say so of plans with others."""
     every = {recipe.key: recipe for recipe in waiting_recipes(lever_case(seed).case.fleet)}
@@ -114,7 +115,7 @@ def test_counts_that_are_not_tried_cost_no_less_than_is_said(seed: int, monkeypa
             assert price_recipe(fleet, coarse, prices).value <= value + 1e-6 * (1 + abs(value))
 
 
-@pytest.mark.parametrize("seed", WAITING)
+@for_each("seed", WAITING)
 def test_a_proof_over_few_counts_holds_for_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits and all: neither is the plan cheaper than the optimum, nor what is proved above it."""
     best = brute_force(lever_case(seed).case).objective
@@ -137,7 +138,7 @@ def test_counts_are_close_where_work_is_done_and_further_apart_beyond() -> None:
     assert len(counts) < 200
 
 
-@pytest.mark.parametrize("seed", WAITING[:10])
+@for_each("seed", WAITING[:10])
 def test_the_cheapest_of_a_pool_is_exact_and_nothing_falls(seed: int) -> None:
     fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
     prices = changed(list_prices(fleet), rng)
@@ -202,7 +203,7 @@ def test_servings_that_no_better_plan_uses_leave_with_the_counts_after_them(monk
     assert narrower > 5
 
 
-@pytest.mark.parametrize("seed", WAITING[:6])
+@for_each("seed", WAITING[:6])
 def test_counts_that_are_not_tried_are_never_ruled_out_unsaid(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However a recipe is priced, what is not tried of it has a bound of its own, no better than its value."""
     fleet, rng = few_counts(seed, monkeypatch), np.random.default_rng(seed)
@@ -213,7 +214,7 @@ def test_counts_that_are_not_tried_are_never_ruled_out_unsaid(seed: int, monkeyp
         assert p.with_skipped.min() >= p.value - 1e-9 * (1 + abs(p.value))
 
 
-@pytest.mark.parametrize("seed", WAITING[:12])
+@for_each("seed", WAITING[:12])
 def test_counts_that_matter_are_tried_after_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a recipe left counts out and turns out to matter, the bound ends where it would with every count."""
     every = ColumnGeneration(lever_case(seed).case.fleet, lambda n, bound: None).run(1e-7)

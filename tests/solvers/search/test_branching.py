@@ -19,8 +19,7 @@ from solvers.search.branching import Branches, both_sides
 from solvers.search.fleet_solution import FleetSolution, Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.cases import lever_case, truth_of
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 COMMITMENTS = [5, 8, 22, 36, 38, 43, 44, 46, 61, 83, 92, 97, 104, 110, 118, 126, 158, 168, 177, 178, 189]
 MIXED = [78, 119, 121, 148, 157, 164]
@@ -88,7 +87,7 @@ def test_a_pool_serves_its_workloads_or_others_do() -> None:
         assert all(key in chosen for key, pool in pools.items() if not served & set(pool.workloads))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_the_optimum_is_on_one_of_the_sides(seed: int) -> None:
     """Each side is solved by itself, with what is decided there; the better of the two is the best of all."""
     sides = sides_of(seed)
@@ -98,7 +97,7 @@ def test_the_optimum_is_on_one_of_the_sides(seed: int) -> None:
     assert min(s.objective for s in best) == pytest.approx(truth_of(seed).objective, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_what_is_left_out_of_both_sides_is_in_no_cheaper_plan(seed: int) -> None:
     """With a plan at hand that is hardly dearer than the optimum, the optimum stays on one of the sides."""
     optimum = truth_of(seed).objective
@@ -109,7 +108,7 @@ def test_what_is_left_out_of_both_sides_is_in_no_cheaper_plan(seed: int) -> None
     assert fewer == (seed not in NOTHING_TO_LEAVE_OUT)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_no_bound_exceeds_the_optimum(seed: int) -> None:
     """Divided to the end, or for long, by prices alone."""
     branches = Branches()
@@ -163,7 +162,7 @@ def test_rows_that_were_left_out_hold_for_every_plan() -> None:
     assert forgotten
 
 
-@pytest.mark.parametrize("seed", SEEDS[::4])
+@for_each("seed", SEEDS[::4])
 def test_prices_that_prove_far_less_give_way_to_those_that_proved_most(seed: int) -> None:
     """As happens where prices are good for the recipes at hand, and far too low for others."""
     for branch in both_sides(settled(lever_case(seed).case.fleet)):

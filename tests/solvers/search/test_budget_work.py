@@ -25,6 +25,7 @@ from tests.problems.recipes.test_mixes import OUTLETS, fleet_with, random_pool, 
 from tests.solvers.pricing.test_mixing import every_mix
 from tests.solvers.search.test_frontier import two_days
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 QUICKSTART = ROOT / "examples" / "quickstart.yaml"
 
@@ -51,7 +52,6 @@ class Calls:
         monkeypatch.setattr(where, name, counted)
 
 
-@pytest.mark.slow
 def test_budgets_of_one_workload_take_few_mixes_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     case = quickstart_that_sheds()
     values, finds = Calls(monkeypatch, pairs.Pair, "value"), Calls(monkeypatch, Mixes, "find")
@@ -85,7 +85,7 @@ def test_mixes_are_priced_only_until_the_cheapest_are_known(most: int, monkeypat
     assert priced <= possible * 2 // 3
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each("seed", range(60))
 def test_the_corners_that_are_kept_give_every_bill(seed: int) -> None:
     """Against all prices at which two buckets are indifferent, whatever their third way costs."""
     rng = np.random.default_rng(seed)
@@ -112,8 +112,8 @@ def test_the_corners_that_are_kept_give_every_bill(seed: int) -> None:
     assert n < 4 or not both.all() or len(kept[0]) <= 0.7 * len(every[0])
 
 
-@pytest.mark.parametrize("outlets", OUTLETS)
-@pytest.mark.parametrize("seed", range(12))
+@for_each("outlets", OUTLETS)
+@for_each("seed", range(12))
 def test_a_deployment_that_is_covered_alone_costs_no_less_in_a_mix_without_the_other(seed: int, outlets: str) -> None:
     fleet, pool, prices = mixed(seed, outlets)
     singles = {(r.uses[0].deployment if r.uses else None, r.api): r for r in recipes_of(pool, fleet.slot_hours)}
@@ -137,7 +137,6 @@ def test_a_deployment_that_carries_more_in_a_mix_is_not_covered_alone() -> None:
         assert not member_of(pool, busy).covered_alone
 
 
-@pytest.mark.slow
 def test_scales_are_looked_for_without_mixes_and_few_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     case = quickstart_that_sheds()
     fleet = Frontier(case, Options()).fleet
@@ -154,7 +153,6 @@ def test_scales_are_looked_for_without_mixes_and_few_are_proved(monkeypatch: pyt
     assert again.climb(budgets, 1e-3, known=known.__getitem__) == []
 
 
-@pytest.mark.slow
 def test_offers_that_the_lp_does_not_know_are_priced_in_dollars_of_the_budget() -> None:
     """At plain list prices, where a budget makes dollars dear, mixes on them look cheap and join every LP after."""
     case = quickstart_that_sheds()

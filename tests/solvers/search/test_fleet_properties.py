@@ -22,8 +22,7 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.cases import LEVERS as EVERY_LEVER
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case, random_case, random_offer, random_staffing
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 PLAIN = range(100, 104)
 """larger fleets of one deployment per workload, with quotas on every second seed"""
@@ -94,13 +93,13 @@ def dearer(case: Case) -> Iterator[Case]:
     yield replace(case, team_usd_per_month=case.team_usd_per_month * 4 / 3 + 100)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_a_higher_price_never_costs_less(seed: int) -> None:
     case, before = original(seed)
     check_never_cheaper(list(dearer(case)), before)
 
 
-@pytest.mark.parametrize("seed", PLAIN)
+@for_each("seed", PLAIN)
 def test_more_demand_never_costs_less(seed: int) -> None:
     """In every slot, in one slot, and in one bucket of one slot."""
     case, before = original(seed)
@@ -120,14 +119,14 @@ def test_more_demand_never_costs_less(seed: int) -> None:
     check_never_cheaper([*grown, with_pools(case, in_one_slot), with_pools(case, in_one_bucket)], before)
 
 
-@pytest.mark.parametrize("seed", LEVERS)
+@for_each("seed", LEVERS)
 def test_more_demand_with_levers_never_costs_less(seed: int) -> None:
     """A fifth more of everything, in pools of one workload and in those that several share alike."""
     case, before = original(seed)
     check_never_cheaper([with_pools(case, lambda pool: replace(pool, rate_rps=pool.rate_rps * 1.2))], before)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_more_critical_load_never_costs_less(seed: int) -> None:
     case, before = original(seed)
     stricter = with_pools(case, lambda p: replace(p, critical_share=min(1.0, p.critical_share + 0.3)))
@@ -166,13 +165,13 @@ def wider(case: Case, rng: np.random.Generator) -> Iterator[Case]:
         yield case.with_offer(g, replace(offer, reserved_usd_per_h={**offer.reserved_usd_per_h, "5y": price}))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_more_to_choose_from_never_costs_more(seed: int) -> None:
     case, before = original(seed)
     check_never_dearer(list(wider(case, np.random.default_rng([seed, 2]))), before)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_a_mix_never_costs_more(seed: int) -> None:
     """One deployment for each workload, then up to two."""
     case, _ = original(seed)
@@ -185,7 +184,7 @@ def test_a_mix_never_costs_more(seed: int) -> None:
     assert up_to(2) <= up_to(1) * (1 + ROUNDING)
 
 
-@pytest.mark.parametrize("seed", LEVERS)
+@for_each("seed", LEVERS)
 def test_another_pool_never_costs_more(seed: int) -> None:
     """Pools of several workloads and caches are only ever one more choice."""
     case, before = original(seed)
@@ -195,7 +194,7 @@ def test_another_pool_never_costs_more(seed: int) -> None:
     check_never_dearer([replace(case, pools=(*case.pools, free))], before)
 
 
-@pytest.mark.parametrize("seed", WAITING)
+@for_each("seed", WAITING)
 def test_longer_deadlines_never_cost_more(seed: int) -> None:
     case = lever_case(seed).case
     assert any(pool.window is not None for pool in case.pools)
@@ -207,7 +206,7 @@ def test_longer_deadlines_never_cost_more(seed: int) -> None:
     assert waiting(case, same_month) <= waiting(case, np.eye(len(same_month), dtype=bool)) * (1 + ROUNDING)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_higher_quotas_never_cost_more(seed: int) -> None:
     """Quotas from very tight to none: the optimum only falls."""
     case, _ = original(seed)
@@ -219,7 +218,7 @@ def test_higher_quotas_never_cost_more(seed: int) -> None:
     assert all(after <= before * (1 + ROUNDING) for before, after in pairwise(costs))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_higher_budgets_never_cost_more(seed: int) -> None:
     """From too little to plenty: never dearer, and in the end as without a budget."""
     case, _ = original(seed)
@@ -236,7 +235,7 @@ def test_higher_budgets_never_cost_more(seed: int) -> None:
     assert all(after <= before * (1 + ROUNDING) for before, after in pairwise(costs))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_order_changes_nothing(seed: int) -> None:
     case, before = original(seed)
     offers = dict(reversed(case.offers.items()))
@@ -251,7 +250,7 @@ def test_order_changes_nothing(seed: int) -> None:
     assert optimum(replace(fleet, recipes=recipes)) == pytest.approx(before, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("seed", PLAIN)
+@for_each("seed", PLAIN)
 def test_both_solvers_agree(seed: int) -> None:
     case, before = original(seed)
     assert optimum(case.fleet, "highs") == pytest.approx(before, rel=ROUNDING)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.process
 
@@ -114,7 +115,7 @@ def test_the_table_sums_up(tmp_path: Path) -> None:
     assert lines[-1].endswith("18.75% cheaper than Melange on average of 1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "said"),
     [
         ({"weights_in_out": [[0.5, "x"], [0.25, 0.25]]}, "weights_in_out is 'x', not a number of at least 0"),

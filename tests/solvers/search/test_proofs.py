@@ -21,8 +21,7 @@ from solvers.search.fleet_solver import solve_fleet
 from solvers.search.horizon.solution import HorizonSolution
 from solvers.search.narrower import with_mixes_of
 from tests.support.fleets import Case
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 FULL = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 """n replicas carry a load of n"""
@@ -44,7 +43,7 @@ def waiting_case(load: float, quota: int | None, dear: bool = True, **limits: ob
     return Case((pool,), offers, HOURS, np.zeros(2, int), **limits)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("quota", QUOTAS)
+@for_each("quota", QUOTAS)
 def test_a_quota_between_two_counts_that_are_tried_is_used_up(quota: int) -> None:
     """With n replicas in one half of the day and n - 1 in the other all work is done: 2 n - 1 times 365 hours."""
     solution = solve_fleet(waiting_case(quota - 0.5, quota).fleet, EXACTLY)
@@ -141,7 +140,7 @@ def mixed_case(seed: int) -> Case:
     return Case(tuple(pools), offers, HOURS, np.zeros(2, int))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@for_each("seed", range(6))
 def test_mixes_of_three_cost_no_more_than_those_of_two(seed: int) -> None:
     fleet = mixed_case(seed).fleet
     of_two, of_three = (solve_fleet(with_mixes_of(fleet, most), Options(gap_frac=1e-3)).objective for most in (2, 3))

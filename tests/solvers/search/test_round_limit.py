@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.cases import case_of
+from tests.support.rows import for_each
 
 
-@pytest.mark.parametrize("seed", [300, 301, 1000, 1001, 1013])
+@for_each("seed", [300, 301, 1000, 1001, 1013])
 def test_what_few_rounds_prove_holds_and_does_not_depend_on_the_clock(seed: int) -> None:
     fleet = case_of(seed).fleet
     full = solve_fleet(fleet, Options(gap_frac=0.0))

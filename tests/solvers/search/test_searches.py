@@ -33,7 +33,6 @@ def figures(solutions: list[FleetSolution]) -> list[tuple[Outcome, float, float]
     return [(s.outcome, round(s.objective, 4), round(s.bound_usd_per_month, 4)) for s in solutions]
 
 
-@pytest.mark.slow
 def test_solutions_are_those_of_searches_here() -> None:
     done: list[tuple[int, int]] = []
     with Searches() as side_by_side:
@@ -52,7 +51,6 @@ def test_what_a_process_does_not_end_is_done_here() -> None:
     assert figures(found) == figures([search.run() for search in several()])
 
 
-@pytest.mark.slow
 def test_a_horizon_is_the_same_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     horizon = tiny_horizon(17)
     both = [HorizonSearch(horizon.problem, Options(gap_frac=1e-3)).run()]

@@ -16,8 +16,7 @@ from tests.oracle.brute_force import brute_force
 from tests.oracle.plans import check_plan
 from tests.oracle.shared_offers import EXACT, shared_case
 from tests.support.fleets import Case
-
-pytestmark = pytest.mark.slow
+from tests.support.rows import for_each
 
 SEEDS = [*range(180), 701, 851]
 """the rest: cases that have gone wrong before"""
@@ -50,7 +49,7 @@ def proved(case: Case) -> FleetSolution:
     return solution
 
 
-@pytest.mark.parametrize("seeds", [SEEDS[k::8] for k in range(8)])
+@for_each("seeds", [SEEDS[k::8] for k in range(8)])
 def test_the_optimum_is_that_of_brute_force(seeds: list[int]) -> None:
     for seed in seeds:
         proved(shared_case(seed))

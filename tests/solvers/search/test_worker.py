@@ -69,7 +69,6 @@ def running(pid: int) -> bool:
     return True
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
 def test_it_ends_with_this_one(handler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where this one ignores interrupts, as a shell's background jobs do; and nobody waits for its end."""
@@ -147,7 +146,6 @@ def test_a_dive_goes_no_further_when_a_task_waits(
     assert asked == list(range(1, asked_for + 1))
 
 
-@pytest.mark.slow
 def test_known_plans_are_gone_on_from() -> None:
     """Nothing comes that costs more than what is known."""
     first = task(3.0)

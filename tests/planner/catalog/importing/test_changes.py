@@ -12,6 +12,7 @@ from planner.catalog.importing.importing import catalog_text, import_prices
 from planner.catalog.importing.offers import changes_between
 from planner.io.strict_yaml import parse_yaml
 from tests.support import price_files as files
+from tests.support.rows import for_each
 
 P5 = "aws/p5.48xlarge@us-east-1"
 
@@ -39,7 +40,7 @@ def test_changes_come_largest_first_and_rounding_is_none() -> None:
     ]
 
 
-@pytest.mark.parametrize(("after", "jumps"), [(15.0, False), (15.1, True), (5.0, False), (4.9, True)])
+@for_each(("after", "jumps"), [(15.0, False), (15.1, True), (5.0, False), (4.9, True)])
 def test_a_jump_is_more_than_half_up_or_down(after: float, jumps: bool) -> None:
     changes = changes_between({"a": offer(on_demand=10)}, {"a": offer(on_demand=after)})
     assert bool(changes.jumps) == jumps

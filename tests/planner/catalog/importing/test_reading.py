@@ -17,6 +17,7 @@ from planner.catalog.importing.importing import import_prices
 from planner.io import json_members
 from planner.io.errors import InputError
 from tests.support import price_files as files
+from tests.support.rows import for_each
 
 GOOD = "p5.48xlarge,H100,8,60,20,eu-west-3,a"
 
@@ -27,7 +28,7 @@ def complaint(path: Path, source: str, **options: Any) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "message"),
     [
         ("p5.48xlarge,H100,8,sixty,20,eu-west-3,a", "vms.csv:3: Price: expected a price in USD, got 'sixty'"),
@@ -80,8 +81,8 @@ def test_damaged_archives_and_binary_files_are_refused(tmp_path: Path) -> None:
     assert "cannot be read as Parquet" in complaint(tmp_path / "bill.parquet", "focus")
 
 
-@pytest.mark.parametrize("source", ["aws-price-list", "azure-retail"])
-@pytest.mark.parametrize(
+@for_each("source", ["aws-price-list", "azure-retail"])
+@for_each(
     ("text", "message"),
     [
         ('{"a": 1,\n "Items": [{"x": 1},\n {"x"', ":3: is cut off here"),

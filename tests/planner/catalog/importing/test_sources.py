@@ -12,6 +12,7 @@ from planner.catalog.entries import OWN_FIGURE, OfferPrices, shipped_catalog
 from planner.catalog.importing.importing import Imported, import_prices
 from planner.catalog.importing.instances import instance_types
 from tests.support import price_files as files
+from tests.support.rows import for_each
 
 DAY = "2026-08-22"
 P5 = "aws/p5.48xlarge@us-east-1"
@@ -51,7 +52,7 @@ def test_skypilot_takes_one_price_on_demand_and_the_spot_readings_of_all_zones(t
     assert spot.assumption is not None and spot.assumption.startswith("3 readings, not a history")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("folder", "day"),
     [
         ("sky-2026-08-22/catalogs/v8", "2026-08-22"),
@@ -153,7 +154,7 @@ def test_unknown_gpus_parts_of_gpus_and_spot_at_the_full_price_are_left_out_by_n
     assert len(imported.offers) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cloud", "name", "gpu"),
     [
         ("runpod", "H100", "h100-pcie"),

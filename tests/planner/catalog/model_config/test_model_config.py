@@ -42,6 +42,7 @@ from tests.support.model_configs import (
     QWEN_38,
     Config,
 )
+from tests.support.rows import for_each
 
 FP16 = shipped_catalog().quantizations["fp16"]
 
@@ -60,7 +61,7 @@ def without(config: Config, *keys: str) -> Config:
     return {key: value for key, value in config.items() if key not in keys}
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@for_each("name", PUBLISHED)
 def test_weights_are_within_two_percent_of_the_published_count(name: str) -> None:
     published = PUBLISHED[name]
     model = entry_of(published.config, name)
@@ -81,7 +82,7 @@ def test_glm_53_flash_is_as_large_as_published_with_the_layer_that_drafts() -> N
     assert model.active_parameters_b == pytest.approx(18, abs=1)
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"])
+@for_each("name", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b"])
 def test_an_entry_agrees_with_the_shipped_one(name: str) -> None:
     config = {"llama-3.1-8b": LLAMA_8B, "mixtral-8x7b": MIXTRAL, "deepseek-v3": DEEPSEEK_V3, "gpt-oss-20b": GPT_OSS}
     made, shipped = entry_of(config[name], name), shipped_catalog().models[name]
@@ -115,8 +116,8 @@ KV_HELD = [
 ]
 
 
-@pytest.mark.parametrize(("config", "held"), KV_HELD, ids=[str(config["model_type"]) for config, _ in KV_HELD])
-@pytest.mark.parametrize("tokens", [1, 100, 1000, 50_000])
+@for_each(("config", "held"), KV_HELD)
+@for_each("tokens", [1, 100, 1000, 50_000])
 def test_a_request_holds_what_its_layers_keep(config: Config, held: Any, tokens: int) -> None:
     assert float(kv_bytes(entry_of(config), FP16, tokens)) == pytest.approx(held(tokens), rel=1e-12)
 
@@ -142,8 +143,8 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("config", "read"), READ, ids=[str(config["model_type"]) for config, _ in READ])
-@pytest.mark.parametrize("tokens", [1, 100, 3000, 50_000])
+@for_each(("config", "read"), READ)
+@for_each("tokens", [1, 100, 3000, 50_000])
 def test_a_decode_step_reads_what_attention_picks(config: Config, read: Any, tokens: int) -> None:
     assert float(kv_read_bytes(entry_of(config), FP16, tokens, 1.0)) == pytest.approx(read(tokens), rel=1e-12)
 
@@ -164,7 +165,7 @@ def test_experts_in_four_bits_stand_beside_the_rest_in_eight() -> None:
     assert weight_bytes(model, mxfp4) == pytest.approx(stored, rel=1e-4)
 
 
-@pytest.mark.parametrize("ratios", [[4, 128], [4, 64, 128] * 21, ["4"] * 62, 4])
+@for_each("ratios", [[4, 128], [4, 64, 128] * 21, ["4"] * 62, 4])
 def test_ratios_of_a_compressed_cache_that_are_not_understood_are_refused(ratios: object) -> None:
     assert "compress_ratios: expected 0, 4 or one larger number" in complaints(
         DEEPSEEK_V4_PRO | {"compress_ratios": ratios}
@@ -191,7 +192,7 @@ def test_wider_heads_of_full_layers_count_in_the_arithmetic() -> None:
     assert (seen.full, seen.windowed, seen.window) == (pytest.approx(10 / 60 * 2), pytest.approx(50 / 60), 1024)
 
 
-@pytest.mark.parametrize("gpus", [1, 2, 4, 8, 16, 32])
+@for_each("gpus", [1, 2, 4, 8, 16, 32])
 def test_heads_are_repeated_by_the_kind_of_layer(gpus: int) -> None:
     """Gemma 4 31B: 16 heads in layers with a window, 4 in the others; a GPU holds one of each at least."""
     model = entry_of(GEMMA_4)
@@ -219,7 +220,7 @@ def test_layers_without_attention_keep_nothing() -> None:
     assert model.parameters_b * 1e9 == pytest.approx(3 * 2 * 4096 * 128 * 40 + ffn + 2 * 128256 * 4096, abs=5e6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("config", "key"),
     [
         (without(LLAMA_8B, "num_key_value_heads"), "num_key_value_heads"),
@@ -248,7 +249,7 @@ def test_everything_that_is_open_is_asked_for_at_once() -> None:
         assert f"config.json: {key}: is missing" in message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "words"),
     [
         ({"num_kv_shared_layers": 20}, "num_kv_shared_layers: layers that share a KV cache cannot be stated"),
@@ -265,7 +266,7 @@ def test_what_cannot_be_stated_is_refused(more: Config, words: str) -> None:
     assert words in complaints(LLAMA_8B | more)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("quantization", "native"),
     [
         ({"quant_method": "fp8"}, "fp8"),
@@ -287,7 +288,7 @@ def test_a_name_may_state_the_precision_that_the_config_does_not() -> None:
     assert "taken from the model's name" in (model.notes or "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("config", "sliding"),
     [
         (LLAMA_8B | {"model_type": "mistral", "sliding_window": 4096}, (4096, 0)),
@@ -303,7 +304,7 @@ def test_windows_of_older_configs(config: Config, sliding: tuple[int, int] | Non
     assert (found and (found.window_tokens, found.full_attention_layers)) == sliding
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "counts"),
     [
         ("meta-llama/Llama-3.1-70B", NamedCounts(70.0)),

@@ -15,6 +15,7 @@ from planner.performance.calibration.fitting import Runs, assessed, correction_o
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from tests.support.places import TESTS
+from tests.support.rows import for_each
 
 FILES = TESTS / "results"
 CATALOG = shipped_catalog()
@@ -56,7 +57,6 @@ def ratios(decode: float, prefill: float = 1.0, added_s: float = 0.0) -> Correct
     )
 
 
-@pytest.mark.slow
 @given(
     decode=st.floats(0.9, 3),
     prefill=st.floats(0.9, 2.5),
@@ -228,7 +228,7 @@ def test_two_runs_are_too_few_to_leave_one_out() -> None:
 SQUARE = [(256.0, 128.0), (1024.0, 128.0), (256.0, 512.0), (1024.0, 512.0)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lengths", "asked", "basis"),
     [
         (SQUARE, (256, 128), "measured"),

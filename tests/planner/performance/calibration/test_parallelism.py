@@ -24,6 +24,7 @@ from planner.performance.machine_by_name import machine_for
 from planner.plan.plan import Plan
 from tests.support.command_line import Command
 from tests.support.places import TESTS
+from tests.support.rows import for_each
 
 CATALOG = shipped_catalog()
 EXPERTS = Variant("qwen3-30b-a3b", "fp8", "h100", 4, "expert")
@@ -54,7 +55,7 @@ def complaints_about(paths: list[Path], **options: Any) -> str:
     return " ".join(f"{d.message}. {d.remedy}." for d in caught.value.diagnostics)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("metadata", "parallelism"),
     [
         ({"tensor_parallel_size": 4}, "tensor"),
@@ -92,7 +93,7 @@ def test_a_flag_counts_for_gpus_that_only_an_option_names(tmp_path: Path) -> Non
     assert only.profile.variant == EXPERTS
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("metadata", "words"),
     [
         (
@@ -151,9 +152,9 @@ def test_guidellm_extras_say_it_too(tmp_path: Path) -> None:
     assert "was measured on 2 replicas together" in complaints_about([tmp_path / "report.json"])
 
 
-@pytest.mark.parametrize("parallelism", ["tensor", "expert", "data"])
-@pytest.mark.parametrize("concurrency", [1, 8, 256])
-@pytest.mark.parametrize("tokens", [(64, 32), (4000, 500)])
+@for_each("parallelism", ["tensor", "expert", "data"])
+@for_each("concurrency", [1, 8, 256])
+@for_each("tokens", [(64, 32), (4000, 500)])
 def test_no_believable_run_is_beyond_the_datasheet(
     parallelism: Parallelism, concurrency: int, tokens: tuple[int, int]
 ) -> None:

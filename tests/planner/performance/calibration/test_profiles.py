@@ -21,6 +21,7 @@ from planner.performance.calibration.profiles import make_profiles, profiles_fro
 from planner.performance.calibration.read_results import read_results
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from tests.support.places import TESTS
+from tests.support.rows import for_each
 
 FILES = TESTS / "results"
 CATALOG = shipped_catalog()
@@ -137,7 +138,7 @@ def test_output_tokens_give_the_rate_where_nothing_else_does() -> None:
     assert made.points[0].requests_per_s == 8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"n_requests": 100, "failed": 11}, "11 of 100 requests failed"),
@@ -187,7 +188,7 @@ def test_the_kv_cache_of_the_requests_in_flight_counts() -> None:
     assert not list(beyond_limits(replica(), point(1, 16_000, 1000, tpot_ms=9.0)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "run",
     [
         {"tpot_ms": Spread(9.1)}, {"tpot_ms": Spread(p50=9.1)}, {"decode_step_ms": 7.0},
@@ -239,9 +240,9 @@ def test_a_mixture_reads_more_experts_the_more_requests_choose() -> None:
     assert mixture.weight_bytes_read(1e9) < 0.6 * 2 * CATALOG.models["mixtral-8x7b"].parameters_b * 1e9
 
 
-@pytest.mark.parametrize("gpu", ["h100", "l4", "a100-80gb", "mi300x"])
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-2-2b", "qwen3-30b-a3b"])
-@pytest.mark.parametrize("batch", [1, 16, 128])
+@for_each("gpu", ["h100", "l4", "a100-80gb", "mi300x"])
+@for_each("model", ["llama-3.1-8b", "gemma-2-2b", "qwen3-30b-a3b"])
+@for_each("batch", [1, 16, 128])
 def test_the_model_itself_stays_within_the_limits(model: str, gpu: str, batch: int) -> None:
     limits, m = replica(model, gpu=gpu, gpus=4), machine(model, gpu, 4)
     assert limits.step_s(batch, 1000) < float(decode_step_s(m, batch, 1000))
@@ -295,7 +296,7 @@ def test_any_text_and_number_survives_the_file(engine: str, tpot: float, concurr
     assert profiles_from_text(profiles_text([made]), CATALOG) == (made,)
 
 
-@pytest.mark.parametrize("engine", ["null", "True", "nan", "1e3", "0x1F", "a: b", "# c", "", "- d", "vllm"])
+@for_each("engine", ["null", "True", "nan", "1e3", "0x1F", "a: b", "# c", "", "- d", "vllm"])
 def test_words_that_yaml_would_take_for_something_else_survive_the_file(engine: str) -> None:
     made = profile([point(tpot_ms=7.5)]).model_copy(update={"engine": engine})
     assert profiles_from_text(profiles_text([made]), CATALOG) == (made,)
@@ -313,7 +314,7 @@ HEAD = "format: fleetplan-profile/1\nprofiles:\n  - model: llama-3.1-8b\n    qua
 POINT = "{input_tokens: 512, output_tokens: 128, concurrency: 1, tpot_ms: 6.5}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "message"),
     [
         (HEAD + f"    gpus_per_replica: 1\n    points: [{POINT}]\n    point: 1\n", 8, "unknown key 'point'"),
@@ -355,7 +356,7 @@ def test_both_kinds_or_a_length_twice_are_refused() -> None:
         profile(max_rates=[rate, rate])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "model", "stored"),
     [
         ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", "llama-3.1-8b", "fp8"),

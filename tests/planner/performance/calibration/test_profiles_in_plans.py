@@ -43,7 +43,6 @@ def planned(folder: Path, results: str | None) -> Plan:
     return planner.plan_fleet(planner.load_case(folder / "demand.yaml"))
 
 
-@pytest.mark.slow
 def test_measurements_change_the_plan_and_its_basis(tmp_path: Path) -> None:
     plain, measured, slow = (planned(tmp_path, r) for r in (None, POINTS % (7, 9, 16), POINTS % (14, 18, 32)))
     bases = [p.pools[0].deployments[0].deployment.basis for p in (plain, measured, slow)]

@@ -14,6 +14,7 @@ from planner.io.errors import InputError
 from planner.performance.calibration.benchmark_runs import BenchPoint, Spread
 from planner.performance.calibration.read_results import read_results, settled
 from tests.support.places import TESTS
+from tests.support.rows import for_each
 
 FILES = TESTS / "results"
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
@@ -163,7 +164,7 @@ def long_csv(folder: Path, *rows: str) -> Path:
     return written(folder, "\n".join([head, *rows]) + "\n", "run.csv")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "message"),
     [
         ("m,h100,1,1,fp16,512,128,8,tpot,7.5,", "unknown metric 'tpot'. Did you mean 'tpot_ms'?"),
@@ -195,7 +196,7 @@ def test_every_problem_of_every_file_at_once(tmp_path: Path) -> None:
     assert not any("vllm_old" in t for t in texts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("", "the file is empty"),
@@ -256,8 +257,8 @@ def test_seconds_in_ms_columns_are_converted_with_a_note() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["ttft_ms", "tpot_ms", "e2e_ms"])
-@pytest.mark.parametrize("factor", [1e-3, 1e3])
+@for_each("name", ["ttft_ms", "tpot_ms", "e2e_ms"])
+@for_each("factor", [1e-3, 1e3])
 def test_one_latency_in_another_unit_is_found(name: str, factor: float) -> None:
     result = settled(replace(MEASURED, **{name: getattr(MEASURED, name).times(factor)}))
     assert not result.problem

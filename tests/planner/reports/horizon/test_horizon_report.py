@@ -19,6 +19,7 @@ from planner.reports.table import Cell, Table
 from planner.reports.tables import horizon as tables
 from planner.reports.text import as_text
 from tests.support.horizon_plans import HELD_USD_PER_H, MONTHS_OF, OFFER, PROBABILITIES, horizon_plan, worst_case_plan
+from tests.support.rows import for_each
 from tests.support.shown import csv_of
 
 HOURS = {"weekday": 5 / 7 * 730 / 24, "weekend": 2 / 7 * 730 / 24}
@@ -139,7 +140,7 @@ def test_sentences() -> None:
     assert f"proven lower bound ${0.98 * horizon.counted_usd:,.0f}; this plan ${horizon.counted_usd:,.0f}" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "words"),
     [
         ({"middle": MiddlePlan(scenario="low", counted_usd=None)}, "committing for low alone is not possible"),

@@ -28,6 +28,7 @@ from planner.reports.tables.prices import prices
 from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import DEMANDS, lever_plan
 from tests.support.report_plans import HOSTILE, big_plan, hostile_plan, studied
+from tests.support.rows import for_each
 from tests.support.shown import plan_text
 
 VOID = {"meta", "input", "wbr", "col"}
@@ -72,8 +73,7 @@ def plan() -> Plan:
     return studied(lever_plan("together"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DEMANDS)
+@for_each("name", DEMANDS)
 def test_every_picture_and_table_is_there(name: str) -> None:
     plan = studied(lever_plan(name))
     page = Reader(html_report(plan))
@@ -281,7 +281,6 @@ def test_commands_are_shown_as_they_stand(plan: Plan) -> None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_hostile_names_are_text_and_nothing_else() -> None:
     plan = studied(hostile_plan())
     page = html_report(plan)
@@ -314,7 +313,6 @@ def test_the_same_plan_gives_the_same_bytes(plan: Plan) -> None:
     assert html_report(plan_from_json(plan.to_json())) == html_report(plan)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("workloads", "months"), [(100, 3), (250, 1)])
 def test_a_big_plan_stays_below_a_megabyte(workloads: int, months: int) -> None:
     plan = studied(big_plan(workloads, months))
@@ -366,7 +364,6 @@ def fleetplan(
     return Command(monkeypatch, capsys)
 
 
-@pytest.mark.slow
 def test_plan_writes_the_page(fleetplan: Command) -> None:
     ran = fleetplan("plan", "case.yaml", "--out", "new.json", "--html", "one.html", "--explain", "--no-study")
     assert ran.code == 0
@@ -398,7 +395,7 @@ def test_report_shows_a_saved_explanation_of_this_plan_only(saved: Plan, fleetpl
     assert "cannot be read" in fleetplan("report", "plan.json", "--explanation", "nope.json").err
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "said"),
     [
         (("report", "nope.json"), "cannot be read"),

@@ -21,6 +21,7 @@ from tests.support.browser import (
 )
 from tests.support.lever_plans import lever_plan
 from tests.support.report_plans import HOSTILE, hostile_plan, studied
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
@@ -39,9 +40,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PAGES)
+@for_each("dark", [False, True])
+@for_each("width", WIDTHS)
+@for_each("name", PAGES)
 def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
     is_whole_and_quiet(page, files[name], width, dark)
     assert figures_drawn(page) >= {"capacity", "demand", "costs", "waterfall", "break-even", "headroom", "ranges"}
@@ -69,7 +70,7 @@ def test_dark_is_dark_and_paper_is_light(page: Page, files: dict[str, Path]) -> 
     page.call("Emulation.setEmulatedMedia", media="", features=[])
 
 
-@pytest.mark.parametrize("name", PAGES)
+@for_each("name", PAGES)
 def test_it_fits_on_paper(name: str, page: Page, files: dict[str, Path]) -> None:
     fits_on_paper(page, files[name])
 

@@ -24,6 +24,7 @@ from tests.support.browser import (
 )
 from tests.support.places import ROOT
 from tests.support.report_plans import HOSTILE
+from tests.support.rows import for_each
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
 pytestmark = pytest.mark.skipif(
@@ -88,9 +89,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["example", "hostile"])
+@for_each("dark", [False, True])
+@for_each("width", WIDTHS)
+@for_each("name", ["example", "hostile"])
 def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
     is_whole_and_quiet(page, files[name], width, dark)
     assert figures_drawn(page) == {"by-hour", "bridge", "next-demand", "trend", "paid", "showback"}

@@ -30,6 +30,7 @@ from tests.support.browser import (
     names_are_text,
 )
 from tests.support.report_plans import HOSTILE
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
@@ -114,7 +115,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "width", "dark"),
     [*product(("kept", "missed"), WIDTHS, (False, True)), *product(("hostile",), WIDTHS, (False,))],
 )

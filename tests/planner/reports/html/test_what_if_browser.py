@@ -15,6 +15,7 @@ from solvers.search.fleet_solution import Outcome
 from tests.support.browser import CHROMIUM, WIDTHS, Page, is_whole_and_quiet, names_are_text
 from tests.support.lever_plans import lever_plan
 from tests.support.report_plans import HOSTILE
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
@@ -37,8 +38,8 @@ def swept() -> Sweep:
     return Sweep("what if", inputs, ({"run": "base", "inputs": {}} | row, *changed), (), 0.001)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("dark", [False, True])
+@for_each("width", WIDTHS)
 def test_it_is_whole_and_quiet(width: int, dark: bool, page: Page, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(as_page(what_if_document(swept())), encoding="utf-8")

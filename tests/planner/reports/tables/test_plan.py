@@ -23,6 +23,7 @@ from planner.reports.tables.plan import NAMES, tables_of
 from tests.support.command_line import no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import cells, html_of, only_our_tags
+from tests.support.rows import for_each
 from tests.support.shown import plan_markdown, plan_text, unwrapped
 
 HOSTILE = "=cmd()|'/C calc'!A1 <script>alert(1)</script> [bold]`x`[/bold] | @all #1 ***"
@@ -81,7 +82,7 @@ def test_every_table_has_its_columns_in_every_row() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLANS)
+@for_each("name", PLANS)
 def test_the_tables_add_up_to_the_plan(name: str) -> None:
     plan = lever_plan(name)
     tables = by_name(plan)
@@ -159,7 +160,7 @@ def test_a_hostile_name_is_inert_in_every_csv_file(tmp_path: Path) -> None:
 # -- Markdown -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PLANS)
+@for_each("name", PLANS)
 def test_markdown_has_the_answer_and_nothing_but_our_tags(name: str) -> None:
     plan = studied(lever_plan(name))
     page = plan_markdown(plan)

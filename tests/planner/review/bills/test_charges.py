@@ -25,6 +25,7 @@ from planner.review.bills.records import BillReview
 from planner.review.review_file import read_review
 from tests.support.bill_data import COLUMNS, RESERVED, Charge, as_focus, charge, hours, tags
 from tests.support.places import ROOT
+from tests.support.rows import for_each
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
 L40S = "aws/g6e.xlarge@us-east-1"
@@ -131,7 +132,7 @@ def test_reserved_capacity_that_idles_is_paid_and_not_used(tmp_path: Path, plan:
     assert (line.paid_usd, line.unused_usd, line.paid_hours, line.paid_usd_per_h) == (35.0, 17.5, 10.0, 1.75)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cells", "kind"),
     [
         ({"ChargeCategory": "Tax"}, "taxes"),
@@ -163,7 +164,7 @@ def test_each_charge_has_its_place(tmp_path: Path, plan: Plan, cells: Charge, ki
     assert kinds(bill) == expected | {kind: (was[0] + 7, was[1] + 5)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cells", "tokens"),
     [
         ({"PricingUnit": "1M Tokens", "PricingQuantity": 2, "ConsumedUnit": "", "ConsumedQuantity": ""}, 2e6),
@@ -258,7 +259,7 @@ def test_tags_are_compared_without_regard_to_case(tmp_path: Path, plan: Plan) ->
     assert not any("regard to case" in note for note in reviewed(tmp_path, plan, exact).notes)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sku", "kind"),
     [
         ("gpt-4o-mini-input", "input"),
@@ -355,7 +356,7 @@ def complaint(folder: Path, plan: Plan, *charges: Charge, **options: Any) -> str
     return str(error.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("cells", "message"),
     [
         ({"BilledCost": ""}, "bill-0.csv:3: BilledCost: expected an amount of money, got ''"),
@@ -409,7 +410,7 @@ def test_parquet_without_a_reader_of_it_says_what_to_install(
         read_bill([tmp_path / "bill.parquet"], BillSpec(focus=("bill.parquet",)), {}, {}, PERIOD)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("more", "said"),
     [
         ("bill: nowhere.csv\n", "REVIEW.yaml:4:.*bill: 'nowhere.csv': there is no such file"),

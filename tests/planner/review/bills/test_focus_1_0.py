@@ -32,6 +32,7 @@ from planner.review.savings_plans import with_savings_plans
 from tests.support.bill_data import Charge, as_focus, charge
 from tests.support.places import ROOT
 from tests.support.review_data import as_csv, planned_rows
+from tests.support.rows import for_each
 from tests.support.shown import in_every_format
 
 EXAMPLE = ROOT / "examples" / "quarterly-review"
@@ -108,7 +109,7 @@ def costs(bill: BillReview) -> dict[object, tuple[object, ...]]:
 # -- instance types -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("provider", "cells", "expected"),
     [
         ("aws", {"x_InstanceType": "g6e.xlarge"}, "g6e.xlarge"),
@@ -171,8 +172,8 @@ def test_words_tell_other_systems_and_spot(tmp_path: Path, plan: Plan) -> None:
 # -- GPU-hours ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["GPU-Hours", "GPU Hours", "Hours", "hour", "seconds"])
-@pytest.mark.parametrize("by", ["sku", "resource", "label"])
+@for_each("unit", ["GPU-Hours", "GPU Hours", "Hours", "hour", "seconds"])
+@for_each("by", ["sku", "resource", "label"])
 def test_gpu_hours_are_hours_of_machines_with_so_many_gpus(tmp_path: Path, plan: Plan, unit: str, by: str) -> None:
     label = json.dumps([{"key": "compute.googleapis.com/machine_spec", "value": "g2-standard-48"}])
     cells = {"Tags": label if by == "label" else "{}", "ConsumedUnit": unit, "PricingUnit": unit}
@@ -223,7 +224,7 @@ LABEL = {"Tags": json.dumps({"compute.googleapis.com/machine_spec": "g2-standard
 EKS, EMR = "Amazon Elastic Kubernetes Service", "Amazon Elastic MapReduce"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fee",
     [
         hours(24, "5.36", ServiceName=EKS, x_UsageType="USE1-EKS-Auto:g6e.xlarge", ContractedUnitPrice="0.22"),
@@ -247,7 +248,7 @@ def test_fees_on_top_of_an_instance_are_none_of_its_hours(tmp_path: Path, plan: 
     assert {(q.key, q.usd_per_h) for q in found.quotes} == {(L40S, 1.861)}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "meter", ["BoxUsage", "EU-SpotUsage", "USW2-LAX1-BoxUsage", "UnusedBox", "APN1-UnusedDed", "HostBoxUsage",
               "DedicatedUsage", "Reservation", "EUC1-HeavyUsage"],
 )  # fmt: skip
@@ -363,7 +364,6 @@ COVERED = [savings_plan("Used", "99.00", 90), savings_plan("Unused", "6.60"), ho
 """of a day: 96 h at $1.10, four instances, of which 6 h were not used; and some on demand"""
 
 
-@pytest.mark.slow
 def test_nothing_is_reserved_on_top_of_a_savings_plan(tmp_path: Path) -> None:
     """The last plan reserves four, and a savings plan pays for four."""
     assert bought(review_of(tmp_path, days_of([hours(140, "260.54")]))) == [("buy", "reserved-1y", 4)]
@@ -384,7 +384,7 @@ def test_nothing_is_reserved_on_top_of_a_savings_plan(tmp_path: Path) -> None:
 SP_ARN = "arn:aws:savingsplans::1:savingsplan/7"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("first", "later"),
     [
         ({"CommitmentDiscountType": "ComputeSavingsPlans"}, {}),
@@ -403,7 +403,6 @@ def test_savings_plans_are_known_however_they_are_spelled(
     assert (c.by_spend, c.used_usd, c.unused_usd) == (True, 26.4, 3.1)
 
 
-@pytest.mark.slow
 def test_a_reservation_that_lapses_is_not_renewed_where_a_savings_plan_covers_it(tmp_path: Path) -> None:
     lapsing = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2026-11-15}}]\n"
     reserved = {"CommitmentDiscountId": "ri-1", "CommitmentDiscountType": "Reserved Instance"}
@@ -413,7 +412,6 @@ def test_a_reservation_that_lapses_is_not_renewed_where_a_savings_plan_covers_it
     assert not [act for act in acts if act[0] in ("buy", "renew")]
 
 
-@pytest.mark.slow
 def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> None:
     listed = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2027-06-30}}]\n"
     found = review_of(tmp_path, days_of(COVERED), listed)
@@ -428,7 +426,6 @@ def test_a_savings_plan_that_is_listed_as_held_counts_once(tmp_path: Path) -> No
     assert [h.purchase for h in carried] == ["savings-plan"] and again.holdings == ()
 
 
-@pytest.mark.slow
 def test_without_a_rate_the_headline_says_what_it_lacks(tmp_path: Path) -> None:
     rows = days_of([hours(140, "260.54"), hours(24, "40.00", BillingCurrency="EUR")])
     found = review_of(tmp_path, rows)
@@ -489,7 +486,7 @@ def test_a_price_far_from_the_menu_s_is_named_and_not_taken(
     assert len(risks) == (0 if taken else len(prices))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rates", "said"),
     [
         ("{EURO: {usd: 1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*no currency has the code 'EURO'. Did you mean 'EUR'"),
