@@ -1,7 +1,7 @@
-"""Hold proofs against an enumeration: many replicas, mixes of three, vendor shares, deadlines.
+"""Hold proofs against an enumeration: many replicas, mixes of three, deadlines.
 
     python benchmarks/fuzz_proofs.py --cases 300 --seed 1
-    python benchmarks/fuzz_proofs.py --only shares --cases 40 --seed 7
+    python benchmarks/fuzz_proofs.py --only mixes --cases 40 --seed 7
     python benchmarks/fuzz_proofs.py --cases 300 --markdown docs/evidence/reliability.md
 
 Random tiny fleets (tests/oracle/large_cases.py), as many of each class, whose optimum is found by trying every count

@@ -9,7 +9,6 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Row
-from problems.vendors.spend import api_usd_per_h
 
 
 def allowances_cover_what_is_signed(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -57,7 +56,7 @@ def _bill_by_slot(fleet: FleetProblem, v: Variables, item: tuple[str, str]) -> l
     bills: list[dict[int, float]] = [{} for _ in fleet.slot_hours]
     for r, recipe in enumerate(fleet.recipes):
         if (recipe.pool, recipe.api) == item:
-            usd = api_usd_per_h(fleet, recipe)
+            usd = fleet.api_usd_per_h(recipe)
             for i in np.flatnonzero(usd).tolist():
                 of_slot, column = bills[recipe.slot[i]], v.serving(r, i)
                 of_slot[column] = of_slot.get(column, 0.0) + float(usd[i])

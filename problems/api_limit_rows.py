@@ -11,7 +11,6 @@ from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Row
 from problems.recipes.recipe import Recipe
-from problems.vendors.spend import api_usd_per_h
 
 KEPT_FRAC = 5e-7
 """share of a limit by which plans may exceed it: solvers keep rows up to a millionth"""
@@ -49,4 +48,4 @@ def _share(fleet: FleetProblem, limit: ApiLimit, recipe: Recipe) -> np.ndarray:
     """Share of a limit that a recipe takes [serving]."""
     if recipe.api != limit.api or recipe.pool not in limit.per_usd:
         return np.zeros(recipe.servings)
-    return np.asarray(api_usd_per_h(fleet, recipe) * limit.per_usd[recipe.pool][recipe.slot])
+    return np.asarray(fleet.api_usd_per_h(recipe) * limit.per_usd[recipe.pool][recipe.slot])

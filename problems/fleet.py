@@ -30,10 +30,8 @@ from problems.api_limit_rows import no_api_is_asked_for_more_than_it_takes
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
+from problems.recipes.vendors import Vendor
 from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
-from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
-from problems.vendors.shares import vendors_in_use_serve_their_share
-from problems.vendors.spend import no_vendor_is_paid_too_much
 
 
 def every_workload_is_served(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -346,6 +344,33 @@ def one_team_if_anything_is_self_hosted(fleet: FleetProblem, v: Variables) -> It
             yield Row(("team", w), [*hosted, (v.team, -1.0)], "<=", 0.0)
 
 
+def vendors_in_use_are_paid(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
+    """Whatever is picked of a vendor takes an account, a contract and somebody who knows it, once for all workloads.
+
+    sum_{r buys of x, covers w} pick[r] - vendor[x] <= 0        for all vendors x, workloads w        [-]
+
+    One row for each workload, not one for all of them: what is picked in parts costs as large a part of the vendor.
+    """
+    for w in fleet.workloads if v.vendor else ():
+        buying: dict[Vendor, list[tuple[int, float]]] = {}
+        for r in fleet.recipes_of[w]:
+            for vendor in fleet.vendors_of(fleet.recipes[r]):
+                buying.setdefault(vendor, []).append((v.pick[r], 1.0))
+        for vendor in sorted(buying):
+            yield Row(("vendor", w, *vendor), [*buying[vendor], (v.vendor[vendor], -1.0)], "<=", 0.0)
+
+
+def few_vendors_are_used(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
+    """No more providers, regions or APIs than the policy allows.
+
+    sum_{x of kind k} vendor[x] <= at_most[k]        for all kinds k with a limit        [-]
+    """
+    for kind, most in sorted(fleet.vendors.at_most.items()):
+        terms = [(column, 1.0) for (k, _), column in v.vendor.items() if k == kind]
+        if terms:
+            yield Row(("vendors", kind), terms, "<=", float(most))
+
+
 FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     every_workload_is_served,
     every_slot_has_one_serving,
@@ -369,8 +394,6 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     one_team_if_anything_is_self_hosted,
     vendors_in_use_are_paid,
     few_vendors_are_used,
-    vendors_in_use_serve_their_share,
-    no_vendor_is_paid_too_much,
     no_api_is_asked_for_more_than_it_takes,
     allowances_cover_what_is_signed,
     allowances_begin_with_the_fewest,

@@ -114,8 +114,6 @@ class FleetProblem:
     """commitments that cover usage of several offers or of an API, in the order in which they do"""
     vendors_decided: dict[Vendor, bool] = field(default_factory=dict)
     """vendor -> whether it is used, where that is decided"""
-    whole_program: bool = False
-    """a program whose rows say what vendors in use serve at least; prices come of none"""
     held: Held = field(default_factory=dict)
     """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -134,7 +132,7 @@ class FleetProblem:
         """Whether anything but demand decides how much is bought."""
         quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
         quotas = quotas or self.power is not None or bool(self.api_limits)
-        return bool(quotas) or self.least_budget_usd is not None or bool(self.vendors.most_usd)
+        return bool(quotas) or self.least_budget_usd is not None
 
     @property
     def least_budget_usd(self) -> float | None:
@@ -323,6 +321,10 @@ class FleetProblem:
             if each := self.offers[g].usd_per_gpu_h:
                 usd = usd + each * recipe.gpus_on(g)
         return usd
+
+    def api_usd_per_h(self, recipe: Recipe) -> np.ndarray:
+        """The bill of its API: all that a recipe costs besides GPUs and caches [serving]"""
+        return np.asarray(np.maximum(recipe.usd_per_h - self.pools[recipe.pool].fixed_by_slot[recipe.slot], 0.0))
 
     def gpus_of(self, recipe: Recipe) -> tuple[str, ...]:
         """the kinds of GPU that a recipe uses, each once"""

@@ -27,7 +27,6 @@ from problems.recipes.recipe import Deferral, Recipe
 from problems.recipes.vendors import Vendor
 from problems.rounding_up import BOTH, RoundedSlots
 from problems.standing_apart import APART, ApartSlots
-from problems.vendors.spend import api_usd_per_h
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +55,6 @@ class Prices:
     """on top of a GPU in use, or a firm one, in a replica of some size or larger: by kind, offer and size [slot]"""
     vendor_usd: dict[tuple[str, Vendor], float] = field(default_factory=dict)
     """a workload's share of one more vendor"""
-    api_usd_factor: dict[str, np.ndarray] = field(default_factory=dict)
-    """how much more a dollar of an API's bill weighs where a cap on its vendor binds [slot]"""
     spared_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """how much less a dollar of a pool's bill at an API weighs where allowances may cover it [slot]"""
     limited_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
@@ -77,8 +74,8 @@ class Prices:
         """How much a dollar of a pool's bill at an API weighs [slot]."""
         if api is None:
             return self.usd_factor
-        more, spared = self.api_usd_factor.get(api, 0.0), self.spared_usd_factor.get((pool, api), 0.0)
-        return np.asarray(self.usd_factor + more - spared + self.limited_usd_factor.get((pool, api), 0.0))
+        spared, limited = self.spared_usd_factor.get((pool, api), 0.0), self.limited_usd_factor.get((pool, api), 0.0)
+        return np.asarray(self.usd_factor - spared + limited)
 
     def usd_of_a_gpu(self, kind: str, offer: str, size: int) -> np.ndarray:
         """A GPU in use, or what a firm one costs on top, in a replica of so many [slot]."""
@@ -200,7 +197,6 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     team = dict.fromkeys(fleet.workloads, 0.0)
     types: dict[tuple[str, str], float] = {}
     vendors: dict[tuple[str, Vendor], float] = {}
-    caps: dict[Vendor, np.ndarray] = {}
     boxes: dict[tuple[str, str, str], np.ndarray] = {}
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
     fits: dict[tuple[str, str, int], np.ndarray] = {}
@@ -222,8 +218,6 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             types[key[1], key[2]] = max(-dual, 0.0)
         elif key[0] == "vendor":
             vendors[key[1], (key[2], key[3])] = max(-dual, 0.0)
-        elif key[0] == "vendor-cap" and dual < 0:
-            caps.setdefault((key[1], key[2]), np.zeros(fleet.months))[key[3]] = -dual
         elif key[0] == "own-boxes" and dual > 0:
             boxes.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "fits" and dual > 0:
@@ -248,12 +242,11 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     for (kind, g), cuts in by_offer.items():
         if kind.startswith(APART):
             apart.setdefault(g, []).extend(cuts)
-    bills = _factors_of_bills(fleet, caps)
     spared = {item: np.minimum(usd, factor) for item, usd in spared.items()}  # interior points may be a hair beyond
     power = _usd_of_power(fleet, kw, kg, factor)
     limited = _factors_of_limits(fleet, minutes)
     return Prices(
-        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, bills, spared, limited, power,
+        gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, spared, limited, power,
         in_dollars,
     )  # fmt: skip
 
@@ -276,17 +269,6 @@ def _usd_of_power(
     return limited | {g: each + limited.get(g, 0.0) for g, each in usd.items()}
 
 
-def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> dict[str, np.ndarray]:
-    """What prices of caps add to a dollar of each API's bill [slot]; instances pay theirs where they are bought."""
-    factors: dict[str, np.ndarray] = {}
-    for api, vendors in fleet.vendors.of_api.items() if caps else ():
-        for vendor in vendors:
-            if vendor in caps:
-                more = fleet.months * caps[vendor][fleet.slot_month]
-                factors[api] = factors.get(api, 0.0) + more
-    return factors
-
-
 def _factors_of_limits(
     fleet: FleetProblem, minutes: dict[tuple[str, str], np.ndarray]
 ) -> dict[tuple[str, str], np.ndarray]:
@@ -303,12 +285,10 @@ def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.nd
     """Cost of each serving of a recipe at these prices [serving]."""
     t = recipe.slot
     hourly = recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars
-    if recipe.api in prices.api_usd_factor:
-        hourly = hourly + api_usd_per_h(fleet, recipe) * prices.api_usd_factor[recipe.api][t]
     if recipe.api is not None and (recipe.pool, recipe.api) in prices.spared_usd_factor:
-        hourly = hourly - api_usd_per_h(fleet, recipe) * prices.spared_usd_factor[recipe.pool, recipe.api][t]
+        hourly = hourly - fleet.api_usd_per_h(recipe) * prices.spared_usd_factor[recipe.pool, recipe.api][t]
     if recipe.api is not None and (recipe.pool, recipe.api) in prices.limited_usd_factor:
-        hourly = hourly + api_usd_per_h(fleet, recipe) * prices.limited_usd_factor[recipe.pool, recipe.api][t]
+        hourly = hourly + fleet.api_usd_per_h(recipe) * prices.limited_usd_factor[recipe.pool, recipe.api][t]
     value: np.ndarray = fleet.weight[t] * hourly
     for use in recipe.uses:
         for kind, gpus in (("in-use", use.gpus), ("firm", use.firm_gpus)):

@@ -297,12 +297,6 @@ class Limits(Strict):
     """fixed cost of a vendor in use, by kind and name, such as "region aws us-east-1"; None: nothing"""
     new_api_usd_per_month: float | None = None
     """fixed cost of a provider of APIs that the case does not name; None: nothing"""
-    least_vendor_share_frac: dict[str, float] | None = None
-    """share of all requests that a vendor in use serves at least, by kind; None: any"""
-    vendor_cap_usd_per_month: dict[str, float] | None = None
-    """most that a vendor is paid in a month, by kind and name; None: any amount"""
-    new_api_cap_usd_per_month: float | None = None
-    """the same for a provider of APIs that the case does not name"""
     hours_kept_frac: float | None = Field(default=None, ge=0, le=1)
     """share of the hours in which each promise must be kept when the plan is served; None: HOURS_KEPT_FRAC"""
     simpler_within_frac: float | None = Field(default=None, ge=0, le=1)

@@ -36,27 +36,6 @@ def with_vendors(kind: str, most: int) -> Change:
     return lambda case: with_limits(max_vendors={**(case.limits.max_vendors or {}), kind: most})(case)
 
 
-def with_least_share(kind: str, share: float | None) -> Change:
-    """Another least share of a kind of vendor; None takes it away."""
-
-    def change(case: Case) -> Case:
-        others = {k: frac for k, frac in (case.limits.least_vendor_share_frac or {}).items() if k != kind}
-        return with_limits(least_vendor_share_frac={**others, **({} if share is None else {kind: share})} or None)(case)
-
-    return change
-
-
-def with_vendor_cap(vendor: str, usd_per_month: float | None) -> Change:
-    """Another cap on what a vendor is paid, by kind and name; None takes it away."""
-
-    def change(case: Case) -> Case:
-        others = {key: most for key, most in (case.limits.vendor_cap_usd_per_month or {}).items() if key != vendor}
-        own = {} if usd_per_month is None else {vendor: usd_per_month}
-        return with_limits(vendor_cap_usd_per_month={**others, **own} or None)(case)
-
-    return change
-
-
 def without_allowances(which: Callable[[Allowance], bool]) -> Change:
     """Without savings plans or provisioned units that could be signed; what is held stays until it lapses."""
 

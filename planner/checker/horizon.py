@@ -24,7 +24,6 @@ from planner.checker.horizon_allowances import (
     quarter_holds_what_is_signed,
     signed_allowances_are_sold,
 )
-from planner.checker.limits import commitments_leave_caps
 from planner.checker.one_block import block_problems
 from planner.checker.quarter_cases import (
     amendments_fit,
@@ -122,9 +121,6 @@ def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[s
         problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed, lapsing)
         allowances = [a for a in horizon.allowances or () if a.scenario in (None, q.scenario)]
         problems += quarter_holds_what_is_signed(horizon.case, q.plan.case, q.quarter, allowances)
-        first, last = quarter_span(future.starts, q.quarter)
-        in_force = [c for c in signed if c.first_day <= first and c.last_day >= last]
-        problems += commitments_leave_caps(account_of(q.plan), in_force)
         yield from (f"{where}: {problem}" for problem in problems)
     yield from _money_adds_up(horizon, future)
 

@@ -1,19 +1,16 @@
-"""Limits of the policy that are kept: quotas, kinds of GPU, vendors, what they are paid, and the budget."""
+"""Limits of the policy that are kept: quotas, kinds of GPU, vendors, power and the budget."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from planner.case.menu import held_instances
-from planner.case.vendors import vendor_held_usd, vendors_of_offer
 from planner.checker.api_minutes import apis_take_it
 from planner.checker.checked import Checked
-from planner.checker.figures import MONTH_HOURS, REL
+from planner.checker.figures import REL
 from planner.checker.purchases import gpus_bought, idle_gpus
-from planner.plan.account import Account
-from planner.plan.horizon.horizon_plan import SignedCommitment
 
 PLURAL = {"provider": "providers", "region": "regions", "api": "APIs"}
 
@@ -21,11 +18,9 @@ PLURAL = {"provider": "providers", "region": "regions", "api": "APIs"}
 def limits_hold(checked: Checked) -> Iterator[str]:
     yield from _quotas_hold(checked)
     yield from _few_vendors_are_used(checked)
-    yield from _vendors_serve_their_share(checked)
     yield from _budget_is_kept(checked)
     yield from _share_of_the_budget_is_kept(checked)
     yield from _power_and_carbon_are_kept(checked)
-    yield from _vendors_are_paid_no_more_than_allowed(checked)
     yield from apis_take_it(checked)
 
 
@@ -48,41 +43,9 @@ def _quotas_hold(checked: Checked) -> Iterator[str]:
 
 def _few_vendors_are_used(checked: Checked) -> Iterator[str]:
     for kind, most in (checked.case.limits.max_vendors or {}).items():
-        names = _in_use(checked, kind)
+        names = [name for of, name in checked.account.money.vendors if of == kind]
         if len(names) > most:
             yield f"{len(names)} {PLURAL[kind]} are in use ({', '.join(names)}), {most} allowed"
-
-
-def _vendors_serve_their_share(checked: Checked) -> Iterator[str]:
-    """Of all requests that arrive, those that a cache answers and those that are shed too."""
-    least = checked.case.limits.least_vendor_share_frac or {}
-    every = sum(checked.account.requests_per_month(s.w) for s in checked.account.served)
-    served = _requests(checked) if least else {}
-    for kind, share in least.items():
-        for name in _in_use(checked, kind):
-            own = served.get((kind, name), 0.0) / every if every else 0.0
-            if own < share * (1 - REL):
-                yield f"the {kind} {name} serves {own:.4%} of all requests, at least {share:.4%} is asked for"
-
-
-def _in_use(checked: Checked, kind: str) -> list[str]:
-    return [name for of, name in checked.account.money.vendors if of == kind]
-
-
-def _requests(checked: Checked) -> dict[tuple[str, str], float]:
-    """Requests a month that each vendor serves."""
-    served: dict[tuple[str, str], float] = {}
-    for pool in checked.plan.pools:
-        for k, d in enumerate(pool.deployments):
-            offer = checked.case.offers[d.deployment.offer]
-            carried = 3600 * checked.account.a_month(checked.account.carried(pool, k).sum(axis=1))
-            for vendor in (("provider", offer.provider), ("region", f"{offer.provider} {offer.region}")):
-                served[vendor] = served.get(vendor, 0.0) + carried
-    for s in checked.account.served:
-        if s.decided.api is not None:
-            vendor = ("api", checked.case.apis[s.decided.api].provider)
-            served[vendor] = served.get(vendor, 0.0) + checked.account.sent_per_month(s, s.decided.api_flows)
-    return served
 
 
 def _budget_is_kept(checked: Checked) -> Iterator[str]:
@@ -144,30 +107,3 @@ def _power_and_carbon_are_kept(checked: Checked) -> Iterator[str]:
     for month, kg in enumerate(kg_by_month):
         if limits.co2_kg_per_month is not None and kg > limits.co2_kg_per_month * (1 + REL):
             yield f"month {month + 1}: up to {kg:,.1f} kg CO2e are emitted, {limits.co2_kg_per_month:,.1f} allowed"
-
-
-def _vendors_are_paid_no_more_than_allowed(checked: Checked) -> Iterator[str]:
-    """What is held counts; where that alone is more than a cap, nothing more is bought there."""
-    for key, most in (checked.case.limits.vendor_cap_usd_per_month or {}).items():
-        kind, _, name = key.partition(" ")
-        left = max(0.0, most - vendor_held_usd(checked.case, (kind, name)))
-        for month in range(checked.account.months):
-            usd = checked.account.money.vendor_usd_of_month((kind, name), month)
-            if usd > left * (1 + REL) + REL:
-                paid = f"is paid ${usd:,.2f} in addition to what is held, ${left:,.2f} allowed"
-                yield f"month {month + 1}: the {kind} {name} {paid}"
-
-
-def commitments_leave_caps(account: Account, signed: Sequence[SignedCommitment]) -> Iterator[str]:
-    """What is signed in a horizon stays within the caps of a quarter that it stands in as held.
-
-    What was held before is there in any case; where that is more than a cap, nothing is signed besides.
-    """
-    for key, most in (account.case.limits.vendor_cap_usd_per_month or {}).items():
-        kind, _, name = key.partition(" ")
-        new = MONTH_HOURS * sum(
-            c.instances * c.usd_per_h for c in signed if (kind, name) in vendors_of_offer(account.case.offers[c.offer])
-        )
-        left = max(0.0, most - (vendor_held_usd(account.case, (kind, name)) - new))
-        if new > left * (1 + REL) + REL:
-            yield f"commitments to the {kind} {name} cost ${new:,.2f} a month, ${left:,.2f} allowed"

@@ -152,8 +152,7 @@ def _unserved(replanner: Replanner, case: Case) -> list[str]:
     unlimited = with_limits(
         budget_usd_per_month=None, budget_usd=None, budget_months=None,
         power_kw=None, co2_kg_per_month=None, max_gpus={}, max_instances={},
-        max_gpu_types=None, max_vendors=None, least_vendor_share_frac=None, vendor_cap_usd_per_month=None,
-        api_per_minute=None,
+        max_gpu_types=None, max_vendors=None, api_per_minute=None,
     )(case)  # fmt: skip
     doubtful = [w for w in case.workloads if not replanner.fleet.recipes_of[w.name]]
     found = [

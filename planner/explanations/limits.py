@@ -16,11 +16,9 @@ from planner.case.case import Case, LatencyTarget, Workload
 from planner.case.changes import (
     Change,
     one_after_the_other,
-    with_least_share,
     with_limits,
     with_purchase,
     with_quota,
-    with_vendor_cap,
     with_vendors,
     with_workload,
 )
@@ -40,9 +38,8 @@ from planner.explanations.relaxations import (
     PeriodBudget,
     Shedding,
     SteppedLimit,
-    VendorCap,
 )
-from planner.io.formatting import percent, usd
+from planner.io.formatting import percent
 from planner.optimization.replan import Experiment
 
 MORE_THAN_ANYONE_NEEDS = 1_000_000
@@ -223,22 +220,6 @@ def _vendors(case: Case) -> Iterator[Limit]:
         values = range(now + 1, every.count(kind) + 1)
         if values:
             yield _one_kind_of_vendor(case, kind, now, values)
-    for kind, share in sorted((case.limits.least_vendor_share_frac or {}).items()):
-        key = f"policy.vendors.least_share.{kind}"
-        label = f"let a vendor serve less than {percent(share, 1)} of all requests ({key})"
-        step = Experiment(label, with_least_share(kind, None))
-        yield _permission(key, step, one_more=step)
-    for name, most in sorted((case.limits.vendor_cap_usd_per_month or {}).items()):
-        yield _vendor_cap(name, most)
-
-
-def _vendor_cap(name: str, most: float) -> Limit:
-    kind, _, vendor = name.partition(" ")
-    more = float(f"{(1 + ONE_MORE_FRAC['objective']) * most:.12g}")
-    label = f"let {VENDOR_NAMES[kind]} {vendor} be paid {usd(more)} a month instead of {usd(most)} "
-    step = Experiment(f"{label}(policy.vendors.max_usd_per_month)", with_vendor_cap(name, more))
-    key = f"policy.vendors.max_usd_per_month.{vendor}"
-    return VendorCap(key=key, vendor=(kind, vendor), usd_per_month=most, one_more=step)
 
 
 def _one_kind_of_vendor(case: Case, kind: str, now: int, values: range) -> Limit:

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.case.case import Case
-from planner.case.changes import Change, last_month, with_limits, with_vendor_cap, with_workload
+from planner.case.changes import Change, last_month, with_limits, with_workload
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import requests_per_month, slots_of
-from planner.case.vendors import VENDOR_NAMES, Vendor, vendor_held_usd
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
 from planner.io.units import PERIOD_NAMES
 from planner.optimization.replan import Experiment, Replanner
-from problems.vendors.spend import paid_by_month
 from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
@@ -201,32 +199,6 @@ class PeriodBudget(Limit):
         said = f"raise the budget {raised} (policy.budget"
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
         return self._remedy(Experiment(said, with_limits(budget_usd=enough)), found.cost_usd_per_month, proved)
-
-
-@dataclass(frozen=True, kw_only=True)
-class VendorCap(Limit):
-    """What a vendor may be paid in its most expensive month."""
-
-    vendor: Vendor
-    usd_per_month: float
-
-    @property
-    def loosest(self) -> Change:
-        return with_vendor_cap(" ".join(self.vendor), None)
-
-    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
-        """Raise the cap to what the cheapest plan without it pays; less may be enough for another plan."""
-        free = self.loosest(case)
-        found = replanner.solve(free, f"without a cap on {self.vendor[1]}")
-        if found.best is None:
-            return None
-        fleet = replanner.fleet_of(case)
-        paid = float(paid_by_month(fleet, self.vendor, found.best.paths, found.best.purchases).max())
-        enough = float(math.ceil(paid + vendor_held_usd(case, self.vendor)))
-        said = f"let {VENDOR_NAMES[self.vendor[0]]} {self.vendor[1]} be paid {usd(enough)} a month instead of "
-        said += f"{usd(self.usd_per_month)} (policy.vendors.max_usd_per_month; less may be enough)"
-        step = Experiment(said, with_vendor_cap(" ".join(self.vendor), enough))
-        return self._remedy(step, found.cost_usd_per_month, proved=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What LiteLLM's proxy needs to route, overflow and shed as the plan does: its config, and the routes for our hook.
 
-The config says what LiteLLM's can: destinations with the month's shares as weights, what to try when one fails, and
-budgets. Ranges of tokens and hours of the day are in routes.json, which the hook beside it reads.
+The config says what LiteLLM's can: destinations with the month's shares as weights, and what to try when one
+fails. Ranges of tokens and hours of the day are in routes.json, which the hook beside it reads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from planner.case.vendors import cap_left_usd
 from planner.catalog.entries import ServiceTier
 from planner.export import inference_gateway
 from planner.export.hosted import Hosted, HostedFleet
@@ -51,8 +50,6 @@ def config(fleet: HostedFleet) -> str:
     }
     if fallbacks:
         settings["fallbacks"] = fallbacks
-    if caps := budgets(fleet):
-        settings["provider_budget_config"] = caps
     return documents(
         fleet.header,
         {
@@ -192,18 +189,6 @@ def variables(fleet: HostedFleet) -> list[str]:
     """Secrets and addresses that the config refers to, but for those of pools and of the proxy itself."""
     found = [value for w in fleet.plan.workloads if w.api for value in to_api(w.api).values()]
     return sorted({value.removeprefix("os.environ/") for value in found if value.startswith("os.environ/")})
-
-
-def budgets(fleet: HostedFleet) -> dict[str, Any]:
-    """Caps that the policy sets on what APIs are paid, by LiteLLM's name of the provider: each proxy counts for itself,
-    and has its part."""
-    case, found = fleet.plan.case, dict[str, Any]()
-    for api in {w.api for w in fleet.plan.workloads if w.api}:
-        provider = case.apis[api].provider
-        left = cap_left_usd(case, ("api", provider))
-        if left is not None:
-            found[PROVIDERS.get(provider, "openai")] = {"budget_limit": round(left / PROXIES, 2), "time_period": "30d"}
-    return dict(sorted(found.items()))
 
 
 def busiest_minute(fleet: HostedFleet) -> dict[str, tuple[float, float]]:

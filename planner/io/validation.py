@@ -8,9 +8,9 @@ path in the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -70,12 +70,22 @@ _SHAPES = dict.fromkeys(("model", "dict", "dataclass", "typed-dict"), MAPPING)
 _SHAPES |= dict.fromkeys(("list", "tuple", "set", "frozenset"), LIST)
 
 
+class Removed(NamedTuple):
+    """A key that files had once."""
+
+    since: str
+    """the version that knows it no longer"""
+    instead: str
+
+
 class Strict(BaseModel):
     """Base of everything a user writes: unknown keys are errors and no value is silently converted."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+    removed_keys: ClassVar[Mapping[Path, Removed]] = {}
+    """of a whole file: keys that it had once, by where they stood"""
 
 
 class FieldProblem(Problem):
@@ -138,6 +148,7 @@ def expect_format(data: Any, format_: str, *older: str) -> None:
 class _Explainer:
     def __init__(self, model: type[BaseModel], document: Document) -> None:
         self.document = document
+        self.removed: Mapping[Path, Removed] = getattr(model, "removed_keys", {})
         self.suggestions_left = SUGGESTIONS
         schema: Any = model.__pydantic_core_schema__
         self.definitions = {part["ref"]: part for part in schema.get("definitions", ())}
@@ -205,14 +216,16 @@ class _Explainer:
                 yield self.document.diagnostic(path, f"'{key}' is required", remedy)
 
     def unknown_key(self, path: Path, key: str, known: list[str], data: Any, meant: set[str]) -> Diagnostic:
-        remedy = ""
-        if self.suggestions_left:
+        message, remedy = f"unknown key {shown(key)}", ""
+        if gone := self.removed.get((*path, key)):
+            message, remedy = f"{shown(key)} is gone since version {gone.since}", gone.instead
+        elif self.suggestions_left:
             self.suggestions_left -= 1
             unused = close_match(key, [name for name in known if name not in data])
             if unused is not None:
                 meant.add(unused)
             remedy = f"did you mean '{unused}'?" if unused is not None else did_you_mean(key, known)
-        diagnostic = self.document.diagnostic((*path, key), f"unknown key {shown(key)}", remedy, at_key=True)
+        diagnostic = self.document.diagnostic((*path, key), message, remedy, at_key=True)
         return replace(diagnostic, where=self.document.diagnostic(path, "").where)
 
     def explain_union(self, schema: Schema, groups: list[list[Trail]], path: Path, data: Any) -> Iterator[Diagnostic]:

@@ -47,7 +47,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         power=power_limits(case),
         api_limits=tuple(limits_of_apis(case, slots, lambda w: [g.key for g in pools if g.workloads == (w.name,)])),
         team_usd_per_month=case.engineers_usd_per_month,
-        vendors=vendor_rules(case, slots),
+        vendors=vendor_rules(case),
         allowances=covers_of(case, lambda api, w: [(g.key, api) for g in pools if g.workloads == (w.name,)]),
     )
 

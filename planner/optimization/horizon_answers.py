@@ -111,11 +111,8 @@ class Answers:
     def worst_case_at_least_usd(self) -> float:
         """The worst case of any plan is at least what the most expensive scenario comes to, had it been known.
 
-        That is proved where the first quarter of a plan is one of the scenario's own: where nothing is said of shares
-        over all scenarios, and the proof is about every plan.
+        That is proved where the proof is about every plan.
         """
-        if self.problem.blocks[0].fleet.vendors.least_share:
-            return -np.inf
         found = [self._known(s) for s in self.work.future.scenarios]
         whole = [known for known in found if all(of.not_covered is None for of in known.blocks)]
         return max((known.bound_usd for known in whole if known.blocks), default=-np.inf)

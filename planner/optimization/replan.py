@@ -211,10 +211,10 @@ def _recipes_by(case: Case) -> tuple[object, ...]:
     limits = case.limits
     replicas = (limits.min_replicas, limits.spread, limits.max_gpus_per_replica, limits.parallelism, limits.speculation)
     allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden, limits.max_boxes_per_replica)
-    vendors = (limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
+    vendors = (limits.max_vendors, limits.vendor_usd_per_month)
     power = (limits.power_kw is None, limits.co2_kg_per_month is None)
     minutes = (limits.api_per_minute, limits.api_cached_weight, limits.api_minute_peak)
-    return (*replicas, *minutes, limits.max_deployments, *power, *allowed, *vendors, limits.vendor_cap_usd_per_month)
+    return (*replicas, *minutes, limits.max_deployments, *power, *allowed, *vendors)
 
 
 def _within(fleet: FleetProblem, case: Case) -> FleetProblem:

@@ -11,9 +11,9 @@ from typing import Literal
 from planner.candidates.screen import REPLICA_SIZES, ways_to_share
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
-from planner.case.vendors import VENDOR_NAMES, Vendor, is_shut_out, vendor_usd, vendors_bought_of
+from planner.case.vendors import VENDOR_NAMES, Vendor, vendor_usd, vendors_bought_of
 from planner.catalog.variant import Variant
-from planner.io.formatting import percent, usd, usd_small
+from planner.io.formatting import usd, usd_small
 from planner.io.validation import Strict
 from planner.plan.account import account_of
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
@@ -60,8 +60,6 @@ def why_not(plan: Plan, option: OptionRecord) -> str:
         return ""
     if option.cost_usd_per_month is None:
         return "the menu cannot buy it"
-    if shut_out := _shut_out(plan, option):
-        return shut_out
     chosen = chosen_option(plan, option.workload)
     if chosen is None or chosen.cost_usd_per_month is None:
         return ""
@@ -116,19 +114,6 @@ def _in_the_way(plan: Plan, option: OptionRecord) -> str:
     return "it does not pay in a plan for all workloads together"
 
 
-def _shut_out(plan: Plan, option: OptionRecord) -> str | None:
-    """A vendor of an option of which a cap does not allow anything to be bought."""
-    for kind, name in _vendors_of(plan, option):
-        if is_shut_out(plan.case, (kind, name)):
-            return _capped(plan, kind, name)
-    return None
-
-
-def _capped(plan: Plan, kind: str, name: str) -> str:
-    most = (plan.case.limits.vendor_cap_usd_per_month or {})[f"{kind} {name}"]
-    return f"{name} may be paid {usd(most)} a month (policy.vendors.max_usd_per_month)"
-
-
 def _vendors_of(plan: Plan, option: OptionRecord) -> list[Vendor]:
     offers, apis = ([key] if key else [] for key in (option.offer, option.api))
     return vendors_bought_of(plan.case, offers, apis)
@@ -141,12 +126,6 @@ def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
         if kind in (plan.case.limits.max_vendors or {}):
             count = (plan.case.limits.max_vendors or {})[kind]
             return f"{name} would be one more {VENDOR_NAMES[kind]}, but policy.vendors.at_most.{kind} is {count}"
-        if kind in (plan.case.limits.least_vendor_share_frac or {}):
-            least = percent((plan.case.limits.least_vendor_share_frac or {})[kind], 1)
-            return f"{name} must serve {least} of all requests (policy.vendors.least_share.{kind})"
-    for kind, name in _vendors_of(plan, option):
-        if f"{kind} {name}" in (plan.case.limits.vendor_cap_usd_per_month or {}):
-            return _capped(plan, kind, name)
     cost = sum(vendor_usd(plan.case, vendor) for vendor in more)
     names = " and ".join(name for _, name in more)
     return f"having {names} costs {usd(cost)} / month" if cost else None

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from planner.case.allowances import LIKE, allowance_of, lasts_for_quarters
 from planner.case.case import Allowance
-from planner.case.quarters import block_name, budget_periods, lapses_in_horizon
+from planner.case.quarters import budget_periods, lapses_in_horizon
 from planner.case.terms import counted_months
 from planner.catalog.terms import in_words, is_term
 from planner.io.formatting import percent, tokens, usd
-from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
+from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
     book_beyond_usd,
     days_of,
@@ -32,7 +32,6 @@ from planner.reports.phrases import (
     assumed_traffic,
     baseline_name,
     no_api_is_allowed,
-    paid_of_caps,
 )
 
 NOTHING_USD = 0.5
@@ -218,21 +217,6 @@ def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
             yield f"{what} begin on {h.first_day}, within {months}: {paid}"
 
 
-def vendor_caps(horizon: HorizonPlan) -> Iterator[str]:
-    """What vendors with a cap are paid where that is nearest to it, commitments and held instances included."""
-    nearest: dict[str, tuple[float, float, QuarterPlan]] = {}
-    for q in horizon.quarters:
-        for vendor, (paid, most) in paid_of_caps(q.plan).items():
-            before = nearest.get(vendor)
-            if before is None or paid * before[1] > before[0] * most:
-                nearest[vendor] = (paid, most, q)
-    for vendor, (paid, most, q) in nearest.items():
-        if paid:
-            where = block_name(q.quarter, q.scenario)
-            name = vendor.partition(" ")[2]
-            yield f"{name} is paid at most {usd(paid)} in a month ({where}), of {usd(most)} allowed there"
-
-
 def value_of_scenarios(horizon: HorizonPlan) -> str:
     """What planning for all scenarios is worth; nothing where it was not worked out."""
     middle = horizon.middle
@@ -277,5 +261,4 @@ def proved(horizon: HorizonPlan) -> str:
 def remarks(horizon: HorizonPlan) -> Iterator[str]:
     """What the tables do not say."""
     yield from (line for say in (value_of_scenarios, long_terms, proved) if (line := say(horizon)))
-    yield from vendor_caps(horizon)
     yield from (f"note: {note}" for note in horizon.notes)

@@ -12,7 +12,7 @@ from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BU
 from planner.case.length_buckets import too_long_share
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.case.support import is_unproven
-from planner.case.vendors import apis_usd, vendor_held_usd, vendor_usd, vendors_bought_of
+from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.catalog.terms import in_words, is_bought, term_months
@@ -32,7 +32,6 @@ from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from problems.constants import HOURS_PER_MONTH
 
 NAMES_SHOWN = 3
-_WHOSE = {"provider": "this provider", "region": "this region", "api": "this API"}
 PROVED = {
     "optimal": "proved optimal",
     "within-gap": "proved within {gap}",
@@ -397,24 +396,6 @@ def long_terms(plan: Plan) -> str:
     )
 
 
-def vendor_caps(plan: Plan) -> Iterator[str]:
-    """What vendors with a cap are paid in their most expensive month, held instances included."""
-    for key, (paid, most) in paid_of_caps(plan).items():
-        kind, _, name = key.partition(" ")
-        if paid:
-            yield f"{name} is paid {usd(paid)} in its most expensive month, of {usd(most)} allowed for {_WHOSE[kind]}"
-
-
-def paid_of_caps(plan: Plan) -> dict[str, tuple[float, float]]:
-    """By vendor with a cap: what it is paid in its most expensive month, with what is held, and the cap."""
-    view, found = account_of(plan), dict[str, tuple[float, float]]()
-    for key, most in (plan.case.limits.vendor_cap_usd_per_month or {}).items():
-        kind, _, name = key.partition(" ")
-        paid = max(view.money.vendor_usd_of_month((kind, name), month) for month in range(view.months))
-        found[key] = (paid + vendor_held_usd(plan.case, (kind, name)), most)
-    return found
-
-
 def allowance_amount(plan: Plan, a: AllowancePlan) -> str:
     """What is signed of a savings plan or of provisioned units."""
     return amount_of(allowance_of(plan.case, a.name), a.units)
@@ -490,7 +471,6 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
         )
     yield from (owed(c) for c in plan.commitments)
     yield from (allowance(plan, a) for a in plan.allowances or ())
-    yield from vendor_caps(plan)
     if sentence := long_terms(plan):
         yield sentence
     if risk := spot_risk(plan):

@@ -206,12 +206,7 @@ def grid_of(case: Case, density: Density) -> Grid:
     monotone = not any(w.prefix_reuse is not None for w in case.workloads)
     if not monotone:
         why_not.append("replicas find less of prompts where there are more of them: costs need not rise with demand")
-    if case.limits.least_vendor_share_frac:
-        monotone = False
-        why_not.append("a vendor's least share of requests binds at less demand: costs need not rise with demand")
-    linear = not (case.limits.vendor_cap_usd_per_month or case.limits.new_api_cap_usd_per_month is not None)
-    if not linear:
-        why_not.append("caps on what vendors are paid depend on prices: plans do not hold at other prices")
+    linear = True
     if case.limits.api_per_minute:
         monotone = linear = False
         why_not.append("what APIs take in a minute depends on how many requests come: costs need not rise with demand")

@@ -23,12 +23,7 @@ from problems.recipes.recipe import Recipe
 
 
 def without_dominated_recipes(fleet: FleetProblem) -> FleetProblem:
-    """The fleet problem without dominated recipes; the optimum is the same. The first of two equal recipes stays.
-
-    Where a vendor must serve a share of the requests, one that serves more may be of use for that alone.
-    """
-    if fleet.vendors.least_share:
-        return fleet
+    """The fleet problem without dominated recipes; the optimum is the same. The first of two equal recipes stays."""
     plain = {r: recipe.uses[0].offer for r, recipe in enumerate(fleet.recipes) if _is_plain(recipe)}
     alive = set(range(len(fleet.recipes)))
     rivals: dict[tuple[str, str | None, str], list[int]] = {}

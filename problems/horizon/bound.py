@@ -13,7 +13,7 @@ duality: a block was planned with commitments for sale at mu. The second says th
 than instances that are bought by the hour, a lot of an allowance no more than the most it can cover, and that fewer of
 them save nothing. Where that is not so it holds for the n
 that was tried and no other: other instances of a GPU whose number is limited may be in the way, an offer may not be
-for sale by the hour, and a budget or a cap on a vendor counts what was paid for commitments.
+for sale by the hour, and a budget counts what was paid for commitments.
 
 For the worst case it has (1 - e) w + e times the above as its objective (risk.py), and
 
@@ -33,12 +33,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from problems.horizon.horizon_problem import HorizonProblem
+from problems.horizon.horizon_problem import ROUNDING, HorizonProblem
 from problems.horizon.master import limits_on_commitments
 from problems.horizon.risk import Weights
 from problems.model import Column, Model, Row, build_model
 from problems.recipes.vendors import NO_VENDORS
-from problems.vendors.spend import ROUNDING
 
 CHANGE_FRAC = 0.1
 """share of its price that a commitment costs besides which is signed though it was not, or the other way round"""
@@ -98,7 +97,7 @@ def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weight
     fleet = problem.blocks[b].at(weights or {}).fleet
     paid = [k for k, c in enumerate(problem.commitments) if b in c.blocks]
     here = [k for k in paid if problem.blocks[b].sells(problem.commitments[k].offer)]
-    if fleet.budget_usd_per_month is not None or fleet.vendors.most_usd:
+    if fleet.budget_usd_per_month is not None:
         alike: dict[tuple[str, float], list[int]] = {}
         for k in paid:
             alike.setdefault((problem.commitments[k].offer, problem.commitments[k].usd_per_month), []).append(k)

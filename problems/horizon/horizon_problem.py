@@ -9,7 +9,6 @@ master of a horizon picks one plan for each block and signs commitments, each of
     one plan for each block              sum_p y[b,p] = 1                                              for all b
     plans use what is committed to       sum_{k of g, lasts in b} x[k] - sum_p n[p,g] y[b,p] >= 0      for all b, g
     GPUs of a type within their quota    sum_{k, g of type} box[g] x[k] <= what holdings leave         for all b, types
-    vendors within their cap             sum_{k of vendor} usd_a_month[k] x[k] <= what holdings leave  for b, vendors
     allowances within their limit        sum_{k of a, lasts in b} lots[k] x[k] <= most[a]              for all b, a
     they begin with their fewest units   x[k] <= most[k] x[first of k]                                 for such k
     no more is owed than may be          sum_{k signed in s} owed[k] x[k] <= limit                     for scenarios s
@@ -48,11 +47,11 @@ from problems.allowance import Allowance, units_of
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.risk import EXPECTED, Risk, Weights
-from problems.recipes.vendors import Vendor
-from problems.vendors.spend import ROUNDING
 
 COMMITTED = "committed"
 """the term of commitments in a block"""
+ROUNDING = 1e-9
+"""share of a budget by which sums may miss it"""
 Prices = dict[tuple[int, str], float]
 """(block, offer or allowance) -> what an instance or a lot that is committed to is worth there, mu [USD]"""
 
@@ -94,10 +93,7 @@ class Block:
         return sum(weights[s] * sum(times) for s, times in self.times.items()) if weights else self.months
 
     def at(self, weights: Weights) -> Block:
-        """The block with scenarios that count so much, whatever their probabilities.
-
-        Shares of requests that vendors must have are left out: they are shares by the probabilities.
-        """
+        """The block with scenarios that count so much, whatever their probabilities."""
         if not weights:
             return self
         months = self.months_at(weights)
@@ -110,14 +106,13 @@ class Block:
             r if r.deferral is None else replace(r, deferral=replace(r.deferral, hours=hours))
             for r in self.fleet.recipes
         )
-        vendors = replace(self.fleet.vendors, least_share={}) if self.fleet.vendors.least_share else self.fleet.vendors
-        fleet = replace(self.fleet, slot_hours=hours, month_weight=month_weight, recipes=recipes, vendors=vendors)
+        fleet = replace(self.fleet, slot_hours=hours, month_weight=month_weight, recipes=recipes)
         return replace(self, fleet=fleet, months=months)
 
     def with_commitments_at(self, usd_per_month: dict[str, float]) -> FleetProblem:
         """The fleet that may commit to offers at prices by the month.
 
-        Its budget and caps on vendors are left out: what commitments really cost is known only once they are chosen.
+        Its budget is left out: what commitments really cost is known only once they are chosen.
         """
         offers = {
             g: replace(o, reserved_usd_per_h={COMMITTED: usd_per_month[g] / HOURS_PER_MONTH})
@@ -132,18 +127,17 @@ class Block:
             lot = self.lots[a.key]
             return replace(a, usd_per_h=usd_per_month[a.key] / HOURS_PER_MONTH / lot, step=lot)
 
-        return without_spending_limits(replace(self.fleet, offers=offers, allowances=self._allowances(priced)))
+        allowances = self._allowances(priced)
+        return replace(self.fleet, offers=offers, allowances=allowances, budget_usd_per_month=None)
 
     def _allowances(self, of: Callable[[Allowance], Allowance | None]) -> tuple[Allowance, ...]:
         """Those for several blocks as they are here, or left out; others stay."""
         each = (of(a) if a.key in self.lots else a for a in self.fleet.allowances)
         return tuple(a for a in each if a is not None)
 
-    def with_committed(
-        self, instances: dict[str, int], usd_per_month: float, by_vendor: dict[Vendor, float] | None = None
-    ) -> FleetProblem:
+    def with_committed(self, instances: dict[str, int], usd_per_month: float) -> FleetProblem:
         """The fleet with so many instances on hand, and lots of allowances held, besides; they cost so much of the
-        budget and of vendors' caps."""
+        budget."""
         offers = {g: replace(o, on_hand=o.on_hand + instances.get(g, 0)) for g, o in self.fleet.offers.items()}
         budget = self.fleet.budget_usd_per_month
         left = None if budget is None else _left_of(budget, usd_per_month)
@@ -152,11 +146,7 @@ class Block:
             lots = instances.get(a.key, 0)
             return replace(a, held=units_of(lots, self.lots[a.key])) if lots else None
 
-        fleet = replace(self.fleet, offers=offers, budget_usd_per_month=left, allowances=self._allowances(held))
-        if not by_vendor:
-            return fleet
-        caps = {x: _left_of(most, by_vendor.get(x, 0.0)) for x, most in fleet.vendors.most_usd.items()}
-        return replace(fleet, vendors=replace(fleet.vendors, most_usd=caps))
+        return replace(self.fleet, offers=offers, budget_usd_per_month=left, allowances=self._allowances(held))
 
 
 @dataclass(frozen=True)
@@ -268,26 +258,9 @@ class HorizonProblem:
         """What commitments cost a month in a block, as budgets count them."""
         return sum(c.usd_per_month * n for c, n in zip(self.commitments, x, strict=True) if b in c.blocks)
 
-    def paid_to(self, b: int, x: Sequence[int]) -> dict[Vendor, float]:
-        """What commitments of vendors with a cap cost a month in a block, each by itself."""
-        return {
-            vendor: sum(n * usd for k, usd in self.paid_by(b, vendor) if (n := x[k]))
-            for vendor in sorted(self.blocks[b].fleet.vendors.most_usd)
-        }
-
-    def paid_by(self, b: int, vendor: Vendor) -> list[tuple[int, float]]:
-        """Commitments that a vendor is paid for in a block, and what for each instance, a month."""
-        of_offer = self.blocks[b].fleet.vendors.of_offer
-        return [
-            (k, c.usd_per_month)
-            for k, c in enumerate(self.commitments)
-            if b in c.blocks and vendor in of_offer.get(c.offer, ())
-        ]
-
     def fleet_with(self, b: int, x: Sequence[int], weights: Weights | None = None) -> FleetProblem:
-        """The fleet of a block with what is signed on hand, within what that leaves of budgets and caps."""
-        block = self.blocks[b].at(weights or {})
-        return block.with_committed(self.committed_in(b, x), self.paid_in(b, x), self.paid_to(b, x))
+        """The fleet of a block with what is signed on hand, within what that leaves of its budget."""
+        return self.blocks[b].at(weights or {}).with_committed(self.committed_in(b, x), self.paid_in(b, x))
 
     def commitments_usd(self, x: Sequence[int], weights: Weights | None = None) -> float:
         """Expected, or with scenarios that count so much."""
@@ -332,15 +305,9 @@ class HorizonProblem:
 
 
 def _left_of(most_usd: float, paid_usd: float) -> float:
-    """What commitments leave of a budget or cap: nothing where they are as much, but for rounding; else below zero."""
+    """What commitments leave of a budget: nothing where they are as much, but for rounding; else below zero."""
     left = most_usd - paid_usd
     return left if left < -ROUNDING * (most_usd + 1) else max(0.0, left)
-
-
-def without_spending_limits(fleet: FleetProblem) -> FleetProblem:
-    """The fleet without a budget and without caps on what vendors are paid."""
-    vendors = replace(fleet.vendors, most_usd={}) if fleet.vendors.most_usd else fleet.vendors
-    return replace(fleet, budget_usd_per_month=None, vendors=vendors)
 
 
 def even_prices(problem: HorizonProblem) -> Prices:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, inf
 
-from problems.horizon.horizon_problem import BlockPlan, HorizonProblem
+from problems.horizon.horizon_problem import ROUNDING, BlockPlan, HorizonProblem
 from problems.model import Column, Model, Row, build_model
-from problems.vendors.spend import ROUNDING
 
 WHOLE = 1e-6
 
@@ -136,13 +135,8 @@ def _rows(
 
 
 def limits_on_commitments(problem: HorizonProblem, gpus: bool = True) -> Iterator[Row]:
-    """Commitments leave quotas of GPU types and caps on vendors intact, and no more is owed than may be; they are the
-    first columns.
-    """
+    """Commitments leave quotas of GPU types intact, and no more is owed than may be; they are the first columns."""
     for b, block in enumerate(problem.blocks) if gpus else ():
-        for vendor, most in sorted(block.fleet.vendors.most_usd.items()):
-            if paid := problem.paid_by(b, vendor):
-                yield Row(("vendor-committed", b, *vendor), paid, "<=", most * (1 + ROUNDING))
         for gpu, left in sorted(problem.left_of_quota(b).items()):
             offers = block.fleet.offers
             terms = [

@@ -23,22 +23,6 @@ class Vendors:
     """fixed cost of a vendor in use, whatever is bought there"""
     at_most: dict[str, int] = field(default_factory=dict)
     """vendors of a kind that may be in use"""
-    least_share: dict[str, float] = field(default_factory=dict)
-    """share of all requests that a vendor of a kind serves at least, if it is in use"""
-    most_usd: dict[Vendor, float] = field(default_factory=dict)
-    """what a vendor may be paid in a month, besides what is held"""
-    requests_per_month: float = 0.0
-    """all requests of all workloads, those that a cache answers and those that are shed too"""
-
-    @property
-    def limits(self) -> bool:
-        """whether a plan that costs less may be forbidden"""
-        return bool(self.at_most or self.least_share or self.most_usd)
-
-    @property
-    def whole_programs_alone(self) -> bool:
-        """whether there are rules that no LP has which prices come from"""
-        return bool(self.least_share)
 
     def of(self, offers: Iterable[str], api: str | None) -> tuple[Vendor, ...]:
         """The vendors of some offers and an API, each once."""

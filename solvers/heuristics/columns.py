@@ -12,9 +12,7 @@ from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral, Recipe, RecipeKey
-from problems.vendors.spend import caps_are_kept
 from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered, usage_to_cover
-from solvers.pricing.vendor_shares import shares_are_kept
 
 WHOLE = 1e-6
 AS_GOOD_AS_DONE = 1e-6
@@ -136,15 +134,8 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     as_bought = _with_purchases(fleet, v, x, paths)
     plans = [complete(fleet, paths), as_bought if is_covered(fleet, as_bought) else None]
-    plans = [
-        plan
-        for plan in plans
-        if plan is not None
-        and shares_are_kept(fleet, plan.paths)
-        and caps_are_kept(fleet, plan.paths, plan.purchases)
-        and api_limits_are_kept(fleet, plan.paths)
-    ]
-    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
+    kept = (plan for plan in plans if plan is not None and api_limits_are_kept(fleet, plan.paths))
+    return min(kept, key=lambda plan: plan.objective, default=None)
 
 
 def _path(fleet: FleetProblem, v: Variables, r: int, x: np.ndarray) -> Recipe:

@@ -19,9 +19,7 @@ from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourl
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendor
-from problems.vendors.spend import api_usd_per_h, caps_are_kept
 from solvers.pricing.dual_bound import list_prices
-from solvers.pricing.vendor_shares import shares_are_kept
 
 WAITING_WAYS = 3
 """how many recipes for work that may wait are worked out"""
@@ -172,7 +170,7 @@ def usage_to_cover(fleet: FleetProblem, paths: Iterable[Recipe], purchases: Mapp
     for path in paths:
         if path.api is not None and (path.pool, path.api) in fleet.cover.usd_of:
             bill = np.zeros(len(fleet.slot_hours))
-            np.add.at(bill, path.slot, api_usd_per_h(fleet, path))
+            np.add.at(bill, path.slot, fleet.api_usd_per_h(path))
             usage[path.pool, path.api] = bill
     return usage
 
@@ -247,9 +245,7 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     used = {gpu for path in plan.paths for gpu in fleet.gpus_of(path)}
     if fleet.max_gpu_types is not None and len(used) > fleet.max_gpu_types:
         return False
-    if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not shares_are_kept(fleet, plan.paths):
-        return False
-    if not caps_are_kept(fleet, plan.paths, plan.purchases) or not _power_is_kept(fleet, plan):
+    if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not _power_is_kept(fleet, plan):
         return False
     if not api_limits_are_kept(fleet, plan.paths):
         return False

@@ -317,7 +317,7 @@ class _Plan:
         saved -= self.fleet.vendors.usd(self.fleet.vendors_used(paths.values()))
         if saved <= WORTH_FRAC * sum(self.cost.values()) + 1e-9:
             return False
-        limited = self.fleet.limited or self.fleet.max_gpu_types is not None or self.fleet.vendors.limits
+        limited = self.fleet.limited or self.fleet.max_gpu_types is not None or bool(self.fleet.vendors.at_most)
         if limited and complete(self.fleet, in_order(self.fleet, paths.values())) is None:
             return False
         for g in touched:

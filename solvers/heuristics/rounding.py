@@ -34,7 +34,7 @@ def rounded_plan(
     """The program over some paths, with half a box charged for every offer in use."""
     if not uses("rounding program"):
         return None
-    fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={}, whole_program=True)
+    fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={})
     model, v = master(fleet)
     result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=node_limit)
     if result.x is None:

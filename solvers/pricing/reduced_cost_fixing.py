@@ -12,7 +12,6 @@ from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import with_the_most
-from problems.vendors.presolve import servings_within_caps
 from solvers.pricing.routing import work_moved
 
 MOST_SERVINGS = 12_000
@@ -31,7 +30,7 @@ class PricedRecipes(Protocol):
 
 
 def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
-    """Recipes without servings that alone would break a quota or a cap, or need firm GPUs that nobody sells.
+    """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells.
 
     Where not every count of replicas is tried, as many are as quotas allow.
     """
@@ -40,7 +39,7 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
         if not all(fleet.offers[g].to_be_had for g in thinned.offers):
             continue
         recipe = _up_to_the_quota(fleet, thinned)
-        allowed = servings_within_caps(fleet, recipe)
+        allowed = np.ones(recipe.servings, dtype=bool)
         for g in recipe.offers:
             offer = fleet.offers[g]
             most = fleet.max_gpus.get(offer.gpu, np.inf) / offer.box

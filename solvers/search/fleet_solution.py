@@ -12,7 +12,6 @@ from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
 from problems.standing_apart import Apart
-from problems.vendors.presolve import is_shut_out
 from solvers.backends.solve import SolverName
 from solvers.heuristics.incumbent import Incumbent
 from solvers.pricing.budget_bounds import BudgetBound
@@ -104,9 +103,13 @@ class WarmStart:
     """bounds at every budget"""
 
     def usable_in(self, fleet: FleetProblem) -> WarmStart:
-        """Without paths, and a plan of them, that ask vendors which are left out of a fleet."""
-        start = None if self.start and any(is_shut_out(fleet, path) for path in self.start.paths) else self.start
-        return replace(self, paths=tuple(path for path in self.paths if not is_shut_out(fleet, path)), start=start)
+        """Without paths, and a plan of them, on offers that cannot be had in a fleet."""
+
+        def is_usable(path: Recipe) -> bool:
+            return all(fleet.offers[g].to_be_had for g in path.offers)
+
+        start = self.start if self.start and all(map(is_usable, self.start.paths)) else None
+        return replace(self, paths=tuple(filter(is_usable, self.paths)), start=start)
 
     def given_to(self, fleet: FleetProblem) -> FleetProblem:
         """The fleet with the rows that are known; limits and recipes are its own."""

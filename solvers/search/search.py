@@ -29,7 +29,6 @@ from problems.dominance.offers import without_dominated_offers
 from problems.dominance.recipes import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from problems.vendors.presolve import without_vendors_shut_out
 from solvers.backends.clock import check
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
@@ -135,7 +134,6 @@ class Search:
         self.started = time.monotonic()
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
         self.options, self.solution, self.on_progress = options, solution, on_progress
-        fleet = without_vendors_shut_out(fleet)
         fleet = without_dominated_offers(fleet) if uses("dominated offers") else fleet
         self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.known = known.usable_in(self.fleet)
@@ -399,8 +397,7 @@ class Search:
         )
         if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
-        narrowed = replace(generated.fleet, recipes=kept, whole_program=generated.fleet.vendors.whole_programs_alone)
-        narrowed = narrowed.with_fewest_instances()
+        narrowed = replace(generated.fleet, recipes=kept).with_fewest_instances()
         if not all(narrowed.recipes_of.values()):  # nothing written down serves some workload for less
             proved = max(generated.bound, min(smallest_left_out, solution.objective))
             return _Program(proved, left_out, infeasible=not left_out)

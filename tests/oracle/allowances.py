@@ -17,7 +17,7 @@ from problems.allowance import Allowance, Item
 from problems.recipes.pools import Pool
 from problems.staffing import Staffing
 from tests.oracle.rules import max_utilization, replicas_for
-from tests.oracle.vendor_shares import random_parts
+from tests.oracle.two_months import random_parts
 from tests.support.fleets import Case
 
 RULE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)

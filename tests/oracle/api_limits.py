@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from problems.api_limits import ApiLimit
-from problems.recipes.vendors import NO_VENDORS
-from tests.oracle.vendor_caps import HOURS, SLOTS, Way, cap_case, ways
+from tests.oracle.two_months import HOURS, SLOTS, Way, two_month_case, ways
 from tests.support.fleets import Case
 
 Counted = dict[tuple[str, str], dict[str, tuple[float, float, tuple[float, float]]]]
@@ -22,7 +21,7 @@ Counted = dict[tuple[str, str], dict[str, tuple[float, float, tuple[float, float
 
 
 def limited_case(seed: int) -> tuple[Case, Counted]:
-    rng, case = np.random.default_rng([seed, 31]), replace(cap_case(seed), vendors=NO_VENDORS)
+    rng, case = np.random.default_rng([seed, 31]), two_month_case(seed)
     counted: Counted = {}
     for api in ("a0", "a1"):
         for kind in ("requests", "output"):

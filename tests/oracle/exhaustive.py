@@ -1,10 +1,11 @@
 """The optimum of tiny fleets of many replicas by trying every count: no recipes, no master, no solver.
 
 Where `brute_force` has every lever and few replicas, this has few levers and many of them: work that may wait, overflow
-to an API or to nobody, mixes of up to three deployments, vendors, quotas, commitments, spot; one month, no starts, no
-budget, a workload a pool. Replicas are of 1, 2, 4 or 8 GPUs and divide their boxes, so that GPUs in use fill them.
+to an API or to nobody, mixes of up to three deployments, quotas, commitments, spot; one month, no starts, no budget,
+no rules about vendors, a workload a pool. Replicas are of 1, 2, 4 or 8 GPUs and divide their boxes, so that GPUs in use
+fill them.
 
-* Where neither work waits nor vendors have rules, slots have only commitments in common.
+* Where no work waits, slots have only commitments in common.
 * One workload that waits: counts slot by slot; of those that do no less work for no more, one is kept.
 * Else every combination of counts over the month, for each workload and for all of them together; what costs more
   than the best at its GPUs' lowest prices is passed over.
@@ -22,6 +23,7 @@ import numpy as np
 
 from problems.fleet_problem import Offer
 from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.vendors import NO_VENDORS
 from problems.staffing import Staffing
 from tests.oracle.routes import Routes
 from tests.oracle.rules import max_utilization
@@ -63,11 +65,6 @@ class _Ways:
     """GPUs that must not be spot"""
     usd: np.ndarray
     """API and penalty, in an hour or in the month [way]"""
-    api_usd: np.ndarray
-    api_requests: np.ndarray
-    """in a second or in the month"""
-    most: np.ndarray
-    """requests that providers of a set can serve at most [way, set of providers]"""
 
     def only(self, some: np.ndarray) -> _Ways:
         return _Ways(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
@@ -79,13 +76,10 @@ class _Exhaustive:
         assert case.slot_before is None
         assert case.budget_usd_per_month is None
         assert case.max_gpu_types is None
+        assert case.vendors == NO_VENDORS
         self.case, self.hours, self.best = case, case.slot_hours, math.inf
         self.offers = list(case.offers.values())
         self.number = {offer.key: k for k, offer in enumerate(self.offers)}
-        rules = case.vendors
-        self.ruled = bool(rules.of_offer or rules.of_api)
-        providers = sorted({x for of in rules.of_offer.values() for x in of if x[0] in rules.least_share})
-        self.sets = [s for n in range(1, len(providers) + 1) for s in itertools.combinations(providers, n)]
         self._known: dict[_Choice, tuple[_Ways, np.ndarray]] = {}
 
     def run(self) -> float:
@@ -94,8 +88,8 @@ class _Exhaustive:
         return self.best
 
     def _choices(self, pool: Pool) -> Iterator[_Choice]:
-        """With rules about vendors, who is there at all is a choice; else a mix includes those of fewer."""
-        apis: tuple[Api | None, ...] = (*pool.apis, None) if self.ruled or not pool.apis else pool.apis
+        """A mix includes those of fewer."""
+        apis: tuple[Api | None, ...] = pool.apis or (None,)
         mixable = [d for d in pool.deployments if d.staffing_in_a_mix is not None and pool.max_deployments > 1]
         mixes = [
             some
@@ -103,8 +97,7 @@ class _Exhaustive:
             for some in itertools.combinations(mixable, size)
             if len({d.variant for d in some}) == 1
         ]
-        if not self.ruled:
-            mixes = [some for some in mixes if not any(set(some) < set(more) for more in mixes)]
+        mixes = [some for some in mixes if not any(set(some) < set(more) for more in mixes)]
         for api in apis:
             outlet = api is not None or pool.shed_usd_per_request is not None
             if outlet:
@@ -116,12 +109,8 @@ class _Exhaustive:
                 yield from (_Choice(pool, some, api) for some in mixes)
 
     def _try(self, together: tuple[_Choice, ...]) -> None:
-        fixed = self._vendors_usd(together)
-        if fixed >= self.best:
-            return
-        apart = not self.ruled and self._nothing_shared(together)
-        groups = [(choice,) for choice in together] if apart else [together]
-        total = fixed
+        groups = [(choice,) for choice in together] if self._nothing_shared(together) else [together]
+        total = 0.0
         for some in groups:
             total += self._least(some, self.best - total)
             if total >= self.best:
@@ -133,20 +122,11 @@ class _Exhaustive:
         return all(not (a & b) for a, b in itertools.combinations(gpus, 2))
 
     def _least(self, some: tuple[_Choice, ...], below: float) -> float:
-        if not self.ruled and not any(choice.waits for choice in some):
+        if not any(choice.waits for choice in some):
             return self._slot_by_slot(some)
-        if not self.ruled and len(some) == 1:
+        if len(some) == 1:
             return self._waiting_alone(some[0])
         return self._whole_months(some, below)
-
-    def _vendors_usd(self, together: tuple[_Choice, ...]) -> float:
-        """Of all that may be in use here; where one is idle in the end, a choice without it is tried too."""
-        rules = self.case.vendors
-        used = {x for c in together for g in c.offers for x in rules.of_offer.get(g, ())}
-        used |= {x for c in together if c.api is not None for x in rules.of_api.get(c.api.key, ())}
-        if any(sum(k == kind for k, _ in used) > most for kind, most in rules.at_most.items()):
-            return math.inf
-        return sum(usd for x, usd in rules.usd_per_month.items() if x in used)
 
     # what is bought
 
@@ -231,31 +211,19 @@ class _Exhaustive:
             found = self._mixed(choice, rates)
         return replace(found, usd=found.usd + float(np.broadcast_to(pool.fixed_usd_per_h, (pool.slots,))[t]))
 
-    def _ways(
-        self,
-        choice: _Choice,
-        counts: np.ndarray,
-        firm: np.ndarray,
-        usd: np.ndarray,
-        api_rps: np.ndarray,
-        most: np.ndarray,
-        by_api: bool,
-    ) -> _Ways:
+    def _ways(self, choice: _Choice, counts: np.ndarray, firm: np.ndarray, usd: np.ndarray) -> _Ways:
         """Counts are [way, member], usd what leaves costs an hour."""
         gpus, safe = (np.zeros((len(usd), len(self.offers)), dtype=int) for _ in range(2))
         for k, d in enumerate(choice.members):
             gpus[:, self.number[d.offer]] += counts[:, k] * d.gpus_per_replica
             safe[:, self.number[d.offer]] += firm[:, k] * d.gpus_per_replica
-        nothing = np.zeros(len(usd))
-        return _Ways(gpus, safe, usd, usd if by_api else nothing, api_rps if by_api else nothing, most)
+        return _Ways(gpus, safe, usd)
 
     def _without_gpus(self, choice: _Choice, t: int) -> _Ways:
         pool, rates = choice.pool, choice.pool.rate_rps[t]
-        found = []
         none = np.zeros((1, 0), dtype=int)
-        for usd, by_api in _outlets(choice):
-            bill, asked = np.array([3600 * float(rates @ usd)]), np.array([float(rates.sum())])
-            found.append(self._ways(choice, none, none, bill, asked, np.zeros((1, len(self.sets))), by_api))
+        bills = (np.array([3600 * float(rates @ usd)]) for usd in _outlets(choice))
+        found = [self._ways(choice, none, none, bill) for bill in bills]
         assert pool.window is None or len(found) == 1
         return _joined(found)
 
@@ -273,19 +241,13 @@ class _Exhaustive:
         firm = enough(able, share * loads) if _may_be_spot(pool, d) else counts
         found = []
         all_of_it = loads >= whole * (1 - 1e-12)
-        for usd, by_api in [*_outlets(choice), (None, False)]:
+        for usd in [*_outlets(choice), None]:
             ways = all_of_it if usd is None else ~all_of_it
             kept = kept_by_one(rates, seconds, usd if usd is not None else np.ones_like(seconds), loads[ways])
             left = np.maximum(rates - kept, 0.0) if usd is not None else np.zeros_like(kept)
             bill = 3600 * left @ (usd if usd is not None else np.zeros_like(seconds))
-            most = self._most_of_one(d, kept.sum(axis=1))
-            some = (counts[ways][:, None], firm[ways][:, None])
-            found.append(self._ways(choice, *some, bill, left.sum(axis=1), most, by_api))
+            found.append(self._ways(choice, counts[ways][:, None], firm[ways][:, None], bill))
         return _joined(found)
-
-    def _most_of_one(self, d: Deployment, kept: np.ndarray) -> np.ndarray:
-        of = self.case.vendors.of_offer.get(d.offer, ())
-        return np.array([kept * any(x in some for x in of) for some in self.sets]).T.reshape(len(kept), len(self.sets))
 
     def _mixed(self, choice: _Choice, rates: np.ndarray) -> _Ways:
         """Every count of each member up to all that it can serve; who serves which lengths is free."""
@@ -306,27 +268,11 @@ class _Exhaustive:
         )
         seconds = np.array([d.seconds_per_request for d in members])
         found = []
-        for usd, by_api in _outlets(choice) or [(None, False)]:
-            routes = Routes(seconds, usd)
-            bill = routes.bills(rates, rooms)
+        for usd in _outlets(choice) or [None]:
+            bill = Routes(seconds, usd).bills(rates, rooms)
             can = np.isfinite(bill)
-            some = (counts[can], firm[can])
-            most, left = self._most_of_several(members, routes, rates, rooms[can], bill[can])
-            found.append(self._ways(choice, *some, 3600 * bill[can], left, most, by_api))
+            found.append(self._ways(choice, counts[can], firm[can], 3600 * bill[can]))
         return _joined(found)
-
-    def _most_of_several(
-        self, members: tuple[Deployment, ...], routes: Routes, rates: np.ndarray, rooms: np.ndarray, bill: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What sets of providers can serve at most, and what leaves, in requests a second."""
-        if not self.ruled:
-            return np.zeros((len(bill), len(self.sets))), np.zeros(len(bill))
-        most = []
-        for vendors in self.sets:
-            on = np.array([any(x in vendors for x in self.case.vendors.of_offer.get(d.offer, ())) for d in members])
-            most.append(routes.most_on(on, rates, rooms, bill) if on.any() else np.zeros(len(bill)))
-        kept = routes.most_on(np.ones(len(members), dtype=bool), rates, rooms, bill)
-        return np.array(most).T.reshape(len(bill), len(self.sets)), float(rates.sum()) - kept
 
     # one workload that waits
 
@@ -356,12 +302,11 @@ class _Exhaustive:
         peak = {g: -(-sum(int(r.gpus[:, g].max()) for r in rows) // self.offers[g].box) for g in used}
         best = below
         for held, usd in self._holdings(peak):
-            best = min(best, self._least_of_months(some, rows, least, used, held, usd, best))
+            best = min(best, self._least_of_months(rows, least, used, held, usd, best))
         return best if best < below else math.inf
 
     def _least_of_months(
         self,
-        some: tuple[_Choice, ...],
         rows: list[_Ways],
         least: list[np.ndarray],
         used: list[int],
@@ -378,62 +323,20 @@ class _Exhaustive:
             step = max(1, min(4 * step, CHUNK // max(n, 1)))
             i, j = (x.ravel() for x in np.indices((min(step, len(least[0]) - at), n)))
             chosen = [rows[0].only(i + at), *(r.only(j) for r in rows[1:])]
-            best = min(best, float(self._months_usd(some, chosen, used, held).min(initial=math.inf)) + held_usd)
+            best = min(best, float(self._months_usd(chosen, used, held).min(initial=math.inf)) + held_usd)
             at += step
         return best
 
-    def _months_usd(
-        self, some: tuple[_Choice, ...], chosen: list[_Ways], used: list[int], held: dict[int, int]
-    ) -> np.ndarray:
+    def _months_usd(self, chosen: list[_Ways], used: list[int], held: dict[int, int]) -> np.ndarray:
         gpus, firm = (sum(getattr(c, kind) for c in chosen) for kind in ("gpus", "firm"))
         usd = sum(c.usd for c in chosen)
-        paid: dict[int, np.ndarray] = {g: np.zeros(len(usd)) for g in used}
         for t, hours in enumerate(self.hours):
             boxes = {g: -(-gpus[:, g, t] // self.offers[g].box) for g in used}
             safe = {g: -(-firm[:, g, t] // self.offers[g].box) for g in used}
             usd = np.where(self._quota_kept({g: np.maximum(boxes[g], held[g]) for g in used}), usd, math.inf)
             for g in used:
-                paid[g] = paid[g] + hours * bought_usd(self.offers[g], held[g], boxes[g], safe[g])
-        usd = usd + sum(paid.values())
-        return np.where(self._rules_kept(some, chosen, gpus, paid, held), usd, math.inf)
-
-    def _rules_kept(
-        self,
-        some: tuple[_Choice, ...],
-        chosen: list[_Ways],
-        gpus: np.ndarray,
-        paid: dict[int, np.ndarray],
-        held: dict[int, int],
-    ) -> np.ndarray:
-        """All vendors of the choices are in use, none is paid too much, and each serves its share."""
-        rules, kept = self.case.vendors, np.array(True)
-        least = {kind: share * rules.requests_per_month * (1 - DONE) for kind, share in rules.least_share.items()}
-        running = {g: (gpus[:, g] > 0).any(axis=1) for g in paid}
-        asked: dict[tuple[str, str], np.ndarray] = {}
-        spent: dict[tuple[str, str], np.ndarray] = {}
-        for choice, ways in zip(some, chosen, strict=True):
-            for x in rules.of_api.get(choice.api.key, ()) if choice.api is not None else ():
-                asked[x] = asked.get(x, 0.0) + ways.api_requests
-                spent[x] = spent.get(x, 0.0) + ways.api_usd
-        for g, usd in paid.items():
-            for x in rules.of_offer.get(self.offers[g].key, ()):
-                reserved = HOURS * held[g] * min(self.offers[g].reserved_usd_per_h.values(), default=0.0)
-                spent[x] = spent.get(x, 0.0) + usd + reserved
-        for x, requests in asked.items():
-            kept = kept & (requests > 0) & (requests >= least.get(x[0], 0.0))
-        for x, usd in spent.items():
-            most = rules.most_usd.get(x, math.inf)
-            kept = kept & (usd + rules.usd_per_month.get(x, 0.0) <= most + 5e-7 * (abs(most) + 1))
-        used: dict[tuple[str, str], np.ndarray] = {}
-        for g, run in running.items():
-            for x in rules.of_offer.get(self.offers[g].key, ()):
-                used[x] = used.get(x, np.array(False)) | run
-        for run in used.values():
-            kept = kept & run
-        for k, together in enumerate(self.sets):
-            if all(x in used for x in together):
-                kept = kept & (sum(c.most[:, k] for c in chosen) >= sum(least[x[0]] for x in together))
-        return kept
+                usd = usd + hours * bought_usd(self.offers[g], held[g], boxes[g], safe[g])
+        return np.asarray(usd)
 
     def _cheapest_first(self, choice: _Choice) -> tuple[_Ways, np.ndarray]:
         """All ways of a choice over the month, and what each costs at least."""
@@ -457,17 +360,8 @@ class _Exhaustive:
         slots = [self._in_slot(choice, t) for t in range(len(self.hours))]
         index = np.indices([len(ways.usd) for ways in slots]).reshape(len(slots), -1)
         chosen = [ways.only(i) for ways, i in zip(slots, index, strict=True)]
-
-        def over_month(name: str, unit: float) -> np.ndarray:
-            return np.asarray(
-                sum(unit * h * getattr(ways, name) for h, ways in zip(self.hours, chosen, strict=True)), dtype=float
-            )
-
         gpus, firm = (np.stack([getattr(w, kind) for w in chosen], axis=2) for kind in ("gpus", "firm"))
-        return _Ways(
-            gpus, firm, over_month("usd", 1), over_month("api_usd", 1), over_month("api_requests", 3600),
-            over_month("most", 3600),
-        )  # fmt: skip
+        return _Ways(gpus, firm, np.sum([h * ways.usd for h, ways in zip(self.hours, chosen, strict=True)], axis=0))
 
     def _rows_of_work(self, choice: _Choice) -> _Ways:
         """Every count in every slot that does the work, or leaves some to the API."""
@@ -485,11 +379,8 @@ class _Exhaustive:
         for t in range(len(self.hours)):
             gpus[:, self.number[d.offer], t] = work.counts[t][index[t]] * d.gpus_per_replica
             firm[:, self.number[d.offer], t] = work.firm[t][index[t]] * d.gpus_per_replica
-        bill = left * (work.price or 0.0)
-        asked = float(3600 * self.hours @ pool.rate_rps.sum(axis=1))
-        by_api = asked * left / work.arrives.sum()
         idle = float(np.broadcast_to(pool.fixed_usd_per_h, self.hours.shape) @ self.hours)
-        return _Ways(gpus, firm, bill + idle, bill, by_api, self._most_of_one(d, asked - by_api))
+        return _Ways(gpus, firm, left * (work.price or 0.0) + idle)
 
 
 class _Work:
@@ -637,12 +528,10 @@ def _may_be_spot(pool: Pool, d: Deployment) -> bool:
     return pool.spot_allowed and (d.spot_allowed or pool.critical_share == 0)
 
 
-def _outlets(choice: _Choice) -> list[tuple[np.ndarray, bool]]:
-    """What leaving costs by the bucket, and whether it is the API that is paid."""
-    found = [] if choice.api is None else [(choice.api.usd_per_request, True)]
-    if choice.pool.shed_usd_per_request is not None:
-        found.append((choice.pool.shed_usd_per_request, False))
-    return found
+def _outlets(choice: _Choice) -> list[np.ndarray]:
+    """What leaving costs by the bucket: the API's price, and the penalty."""
+    prices = (None if choice.api is None else choice.api.usd_per_request, choice.pool.shed_usd_per_request)
+    return [usd for usd in prices if usd is not None]
 
 
 def _joined(several: list[_Ways]) -> _Ways:

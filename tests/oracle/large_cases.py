@@ -1,4 +1,4 @@
-"""Tiny fleets of many replicas, mixes of three, vendor shares and deadlines: random ones from a seed.
+"""Tiny fleets of many replicas, mixes of three and deadlines: random ones from a seed.
 
 Few slots and workloads, so that every count can be tried (`exhaustive.least_objective`); quotas at, between and below
 the counts that are needed.
@@ -13,7 +13,6 @@ import numpy as np
 
 from problems.fleet_problem import Offer
 from problems.recipes.pools import Api, Deployment, Pool
-from problems.recipes.vendors import NO_VENDORS, Vendor, Vendors
 from problems.staffing import Staffing
 from tests.oracle.rules import replicas_for
 from tests.support.fleets import Case
@@ -74,40 +73,10 @@ def mix_case(seed: int) -> Case:
     return _limited(rng, case, often=0.5)
 
 
-def share_case(seed: int) -> Case:
-    """Vendors that must serve a share of all requests: few replicas and mixes, many replicas, or work that waits."""
-    rng = np.random.default_rng([seed, 414])
-    kind = str(rng.choice(["mixes", "lengths", "many", "waiting"], p=[0.4, 0.2, 0.25, 0.15]))
-    slots, several = 2, int(rng.integers(1, 3))
-    providers = "pq" if kind == "lengths" else "pqr"
-    if kind == "many" and several == 2:
-        slots = 1
-    offers = _offers(rng, 3, boxes=(1,) if kind != "mixes" else (1, 1, 2), reserved=False, spot=False)
-    pools = []
-    for k in range(several):
-        if kind == "many":
-            pool = _overflowing(
-                rng, f"w{k}", offers, rng.uniform(0.5, 1.0, slots) * 120.0, shed=False, buckets=1 if slots == 2 else 2
-            )
-        elif kind == "waiting" and k == 0:
-            pool = _waiting(rng, f"w{k}", offers, np.ones((slots, slots), dtype=bool), rng.uniform(1.0, 9.0, slots))
-        else:
-            high = 2.9 if several == 1 else 1.9
-            pool = _mixed(
-                rng, f"w{k}", offers, rng.uniform(0.4, 1.0, slots) * high, 3, buckets=2 if kind == "lengths" else 1,
-                partial=False, shed=False,
-            )  # fmt: skip
-        pools.append(replace(pool, spot_allowed=False))
-    hours = _hours(rng, slots)
-    case = _limited(rng, Case(tuple(pools), offers, hours, np.zeros(slots, dtype=int)), often=0.2)
-    return replace(case, vendors=_vendors(rng, case, providers))
-
-
 CLASSES: dict[str, tuple[str, Callable[[int], Case]]] = {
     "deadlines": ("work that may wait, above 60 replicas, quotas between counts", deadline_case),
     "overflow": ("60 to 400 replicas, the rest to an API or to nobody, quotas between counts", overflow_case),
     "mixes": ("mixes of up to three deployments by length of request", mix_case),
-    "shares": ("vendors in use serve a least share: mixes, over 60 replicas, waiting work, caps", share_case),
 }
 
 
@@ -292,24 +261,3 @@ def _limited(rng: np.random.Generator, case: Case, often: float = 0.6) -> Case:
         gpu = str(rng.choice(sorted({offers[g].gpu for g in needed})))
         max_gpus = {gpu: quota(max(gpus for g, gpus in needed.items() if offers[g].gpu == gpu), 1)}
     return replace(case, offers=offers, max_gpus=max_gpus)
-
-
-def _vendors(rng: np.random.Generator, case: Case, providers: str) -> Vendors:
-    of_offer: dict[str, tuple[Vendor, ...]] = {
-        g: (("provider", str(rng.choice(list(providers)))),) for g in sorted(case.offers)
-    }
-    apis = sorted({api.key for pool in case.pools for api in pool.apis})
-    of_api: dict[str, tuple[Vendor, ...]] = {key: (("api", key),) for key in apis}
-    requests = float(sum(3600 * case.slot_hours @ pool.rate_rps.sum(axis=1) for pool in case.pools))
-    every = sorted({x for of in (*of_offer.values(), *of_api.values()) for x in of})
-    shares = {kind: float(rng.choice([0.05, 0.15, 0.3, 0.45])) for kind in ("provider", "api") if rng.random() < 0.85}
-    rules = Vendors(
-        of_offer, of_api, requests_per_month=requests,
-        least_share=shares or {"provider": 0.3},
-        usd_per_month={x: float(rng.choice([20.0, 150.0])) for x in every if rng.random() < 0.25},
-        at_most={kind: int(rng.integers(1, 3)) for kind in ("provider", "api") if rng.random() < 0.25},
-    )  # fmt: skip
-    if rng.random() < 0.3:
-        load = sum(float((case.slot_hours @ pool.rate_rps).sum()) for pool in case.pools)
-        rules = replace(rules, most_usd={x: load * float(rng.uniform(0.2, 1.2)) for x in every if rng.random() < 0.4})
-    return rules if every else NO_VENDORS

@@ -14,8 +14,8 @@ import numpy as np
 
 from tests.oracle.horizons import TinyHorizon
 from tests.oracle.power_limits import power_case
+from tests.oracle.two_months import HOURS, SLOTS, Way, ways
 from tests.oracle.two_quarters import Signed, least_costs, two_quarters
-from tests.oracle.vendor_caps import HOURS, SLOTS, Way, ways
 from tests.support.fleets import Case
 
 

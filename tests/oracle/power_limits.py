@@ -13,13 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from problems.power import PowerLimits
-from problems.recipes.vendors import NO_VENDORS
-from tests.oracle.vendor_caps import HOURS, SLOTS, Way, cap_case, ways
+from tests.oracle.two_months import HOURS, SLOTS, Way, two_month_case, ways
 from tests.support.fleets import Case
 
 
 def power_case(seed: int) -> Case:
-    rng, case = np.random.default_rng([seed, 21]), cap_case(seed)
+    rng, case = np.random.default_rng([seed, 21]), two_month_case(seed)
     offers = {}
     for g, offer in case.offers.items():
         box = int(rng.choice([1, 1, 2]))
@@ -34,7 +33,7 @@ def power_case(seed: int) -> Case:
         most_kw=float(rng.uniform(0.5, 3.0)) if rng.random() < 0.7 else None,
         most_kg_per_month=float(rng.uniform(50, 700)) if rng.random() < 0.7 else None,
     )
-    return replace(case, offers=offers, vendors=NO_VENDORS, power=limits)
+    return replace(case, offers=offers, power=limits)
 
 
 def least_usd(case: Case) -> float:

@@ -3,9 +3,9 @@
 Requests of bucket b take seconds[d, b] of a replica (inf: cannot be served there), or leave at prices[b]. What leaving
 costs is the largest, over m >= 0, of
 
-    sum_b rate[b] min(price[b], min_d (seconds[d, b] m[d] - credit[d])) - sum_d room[d] m[d]
+    sum_b rate[b] min(price[b], min_d seconds[d, b] m[d]) - sum_d room[d] m[d].
 
-where a request on deployment d earns a credit. It is largest where as many of its pieces meet as there are deployments.
+It is largest where as many of its pieces meet as there are deployments.
 Which points these are depends neither on the rates nor on the rooms.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -25,49 +26,35 @@ class Routes:
 
     def __init__(self, seconds: np.ndarray, prices: np.ndarray | None) -> None:
         self.seconds, self.prices = seconds, prices
-        self.plain = np.zeros(len(seconds))
-        self._corners: dict[tuple[float, ...], np.ndarray] = {}
 
     def bills(self, rates: np.ndarray, rooms: np.ndarray) -> np.ndarray:
         """USD/s of what leaves where there is room for these loads [row, deployment]; inf: not all can be served."""
         if self.prices is not None:
-            return np.maximum(self._value(rates, rooms, self.plain), 0.0)
+            return np.maximum(self._value(rates, rooms), 0.0)
         if not np.isfinite(self.seconds[:, rates > 0]).any(axis=0).all():
             return np.full(len(rooms), math.inf)
         short = np.full(len(rooms), -math.inf)
         for m in self._directions():
-            short = np.maximum(short, self._demand(rates, m, self.plain) - rooms @ m)
+            short = np.maximum(short, self._demand(rates, m) - rooms @ m)
         return np.where(short <= FITS * (1 + rooms.sum(axis=1)), 0.0, math.inf)
 
-    def most_on(self, some: np.ndarray, rates: np.ndarray, rooms: np.ndarray, bills: np.ndarray) -> np.ndarray:
-        """The most requests a second that some deployments [deployment] can serve while the bill stays the least.
-
-        A request there earns so little that no bill grows for it.
-        """
-        can = np.isfinite(bills)
-        most = np.zeros(len(rooms))
-        earned = 1.0 if self.prices is None else 1e-6 * float(self.prices.min())
-        value = self._value(rates, rooms[can], np.where(some, earned, 0.0))
-        most[can] = (bills[can] - value) / earned
-        return np.clip(most, 0.0, float(rates.sum()))
-
-    def _value(self, rates: np.ndarray, rooms: np.ndarray, credit: np.ndarray) -> np.ndarray:
-        corners = self._corners_with(credit)
-        demand = np.array([self._demand(rates, m, credit) for m in corners])
+    def _value(self, rates: np.ndarray, rooms: np.ndarray) -> np.ndarray:
+        corners = self._corners
+        demand = np.array([self._demand(rates, m) for m in corners])
         value = np.full(len(rooms), -math.inf)
         for at in range(0, len(rooms), 20_000):
             part = slice(at, at + 20_000)
             value[part] = (demand[None, :] - rooms[part] @ corners.T).max(axis=1)
         return value
 
-    def _demand(self, rates: np.ndarray, m: np.ndarray, credit: np.ndarray) -> float:
+    def _demand(self, rates: np.ndarray, m: np.ndarray) -> float:
         can = np.isfinite(self.seconds)
-        each = np.where(can, np.where(can, self.seconds, 0.0) * m[:, None] - credit[:, None], math.inf).min(axis=0)
+        each = np.where(can, np.where(can, self.seconds, 0.0) * m[:, None], math.inf).min(axis=0)
         if self.prices is not None:
             each = np.minimum(each, self.prices)
         return float(rates[rates > 0] @ each[rates > 0])
 
-    def _planes(self, credit: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    def _planes(self) -> list[tuple[np.ndarray, float]]:
         """Where a deployment has no price, a bucket may as well leave, or may as well be on another deployment."""
         several, buckets = self.seconds.shape
         unit, can = np.eye(several), np.isfinite(self.seconds)
@@ -75,23 +62,21 @@ class Routes:
         for b in range(buckets):
             on = [d for d in range(several) if can[d, b]]
             if self.prices is not None:
-                planes += [(unit[d], (self.prices[b] + credit[d]) / self.seconds[d, b]) for d in on]
+                planes += [(unit[d], self.prices[b] / self.seconds[d, b]) for d in on]
             for d, e in itertools.combinations(on, 2):
                 ratio = self.seconds[e, b] / self.seconds[d, b]
-                planes.append((unit[d] - ratio * unit[e], (credit[d] - credit[e]) / self.seconds[d, b]))
+                planes.append((unit[d] - ratio * unit[e], 0.0))
         return planes
 
-    def _corners_with(self, credit: np.ndarray) -> np.ndarray:
-        key = tuple(credit.tolist())
-        if key not in self._corners:
-            self._corners[key] = _meeting(self._planes(credit), len(self.seconds))
-        return self._corners[key]
+    @cached_property
+    def _corners(self) -> np.ndarray:
+        return _meeting(self._planes(), len(self.seconds))
 
     def _directions(self) -> np.ndarray:
         """Rays along which the dual may grow without end, of length one."""
         several = len(self.seconds)
         whole = (np.ones(several), 1.0)
-        return _meeting(self._planes(self.plain), several - 1, (whole,))
+        return _meeting(self._planes(), several - 1, (whole,))
 
 
 def _meeting(

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from problems.fleet_problem import Offer
-from problems.recipes.pools import Api, Deployment, Pool
-from problems.recipes.vendors import Vendors
+from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
-from tests.oracle import vendor_shares
 from tests.oracle.brute_force import brute_force
 from tests.oracle.exhaustive import least_objective
 from tests.oracle.large_cases import at_most, deadline_case, mix_case
@@ -40,7 +38,7 @@ def offer(key: str, usd: float, most: int | None = None) -> Offer:
 
 @pytest.mark.parametrize("outlet", [True, False])
 def test_routes_over_three_are_those_of_a_linear_program(outlet: bool) -> None:
-    """Three lengths, some of which a deployment cannot serve; with the least bill, the most that two of three serve."""
+    """Three lengths, some of which a deployment cannot serve."""
     rng = np.random.default_rng([3, outlet])
     possible = 0
     for _ in range(40):
@@ -60,16 +58,10 @@ def test_routes_over_three_are_those_of_a_linear_program(outlet: bool) -> None:
             rows.append((row.ravel(), float(rates[b]), float(rates[b])))
         bill = np.r_[np.zeros(9), prices]
         expected = linear_program(bill, rows, upper)
-        routes = Routes(seconds, prices if outlet else None)
-        found = routes.bills(rates, room[None, :])
+        found = Routes(seconds, prices if outlet else None).bills(rates, room[None, :])
         assert found[0] == pytest.approx(expected, rel=1e-7, abs=1e-7)
         if expected < math.inf:
             possible += 1
-            some = np.array([True, True, False])
-            most = -linear_program(
-                -np.r_[np.repeat(some, 3), np.zeros(3)], [*rows, (bill, -math.inf, expected + 1e-9)], upper
-            )
-            assert routes.most_on(some, rates, room[None, :], found)[0] == pytest.approx(most, rel=1e-5, abs=1e-5)
     assert possible >= 10
 
 
@@ -94,21 +86,6 @@ def test_work_that_fills_its_quota_by_hand(quota: int) -> None:
     assert least_objective(short) == 3 * (quota - 0.5) * MONTH
 
 
-def test_a_share_by_hand() -> None:
-    """Eight of ten on the cheap provider; where each in use serves half at least, the dear one takes five."""
-    pool = Pool("w", ("w",), np.full((1, 1), 10.0), 1.0, False, (on("a", 1.0), on("b", 1.0)), (), max_deployments=2)
-    case = case_of(pool, offer("a", 1.0, 8), offer("b", 3.0))
-    rules = Vendors(
-        {"a": (("provider", "a"),), "b": (("provider", "b"),)}, requests_per_month=3600 * 10 * MONTH,
-        least_share={"provider": 0.5},
-    )  # fmt: skip
-    assert least_objective(case) == (8 + 2 * 3) * MONTH
-    assert least_objective(replace(case, vendors=rules)) == (5 + 5 * 3) * MONTH
-    api = replace(pool, apis=(Api("x", np.array([2 / 3600])),))
-    with_api = replace(case, pools=(api,), vendors=replace(rules, of_api={"x": (("api", "x"),)}))
-    assert least_objective(with_api) == (8 + 2 * 2) * MONTH, "no share is asked of an API"
-
-
 @for_each("seed", [1, 2, 5, 6, 9, 12, 14, 15, 17, 18, 19, 20])
 def test_mixes_of_two_are_those_of_the_other_brute_force(seed: int) -> None:
     case = at_most(mix_case(seed), 2)
@@ -125,9 +102,3 @@ def test_less_work_that_waits_is_that_of_the_other_brute_force(seed: int) -> Non
     pools = tuple(replace(pool, rate_rps=pool.rate_rps / 20) for pool in case.pools)
     less = replace(case, pools=pools, offers=offers, max_gpus={})
     assert least_objective(less) == pytest.approx(brute_force(less).objective, rel=1e-9)
-
-
-@for_each("seed", range(16))
-def test_shares_without_mixes_are_those_of_the_other_enumeration(seed: int) -> None:
-    case = vendor_shares.share_case(seed)
-    assert least_objective(case) == pytest.approx(vendor_shares.least_usd(case), rel=1e-9)

@@ -16,7 +16,6 @@ from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import usd_in
-from tests.oracle.capped_horizons import capped_costs, capped_horizon
 from tests.oracle.horizons import (
     TinyHorizon,
     horizon_with_servers,
@@ -32,7 +31,6 @@ SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
 AMENDED_SEEDS = [14, 15, 19]
 APART = [5, 9, 17, 23, 27, 31, 41, 47, 55, 59, 153]
 """in some of them the plan with the least expected cost has a larger worst case: by 45% in 41, by 5% in 9"""
-CAPPED_SEEDS = [4, 7, 6]
 GAP = 1e-3
 
 
@@ -59,17 +57,6 @@ def test_scenarios_with_prices_and_quotas_of_their_own(seed: int) -> None:
     assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
     assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
     assert solution.gap_frac <= GAP
-
-
-@for_each(("seed", "solver"), [*((s, "cbc") for s in CAPPED_SEEDS), (CAPPED_SEEDS[0], "highs")])
-def test_caps_on_vendors_in_every_block(seed: int, solver: SolverName) -> None:
-    """Commitments count in the cap of their vendor."""
-    horizon = capped_horizon(seed)
-    for truth, problem in zip(capped_costs(horizon), (horizon.problem, horizon.worst_case), strict=True):
-        solution = solved(problem, solver)
-        assert truth < math.inf
-        assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
-        assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
 
 
 BUDGET_SEEDS = [21, 22, 37, 39, 57]
@@ -114,26 +101,6 @@ def test_budgets_that_no_plan_keeps_to(seed: int) -> None:
     for problem in (horizon.problem, horizon.worst_case):
         solution = solved(problem)
         assert not solution.blocks and solution.outcome in (Outcome.INFEASIBLE, Outcome.NOT_FOUND)
-
-
-def test_rows_of_caps_by_hand() -> None:
-    """Golden rows: what commitments cost a month, in each block that they last in."""
-    problem = capped_horizon(6).problem
-    g, vendor = problem.commitments[0].offer, ("provider", "p")
-    rules = replace(problem.blocks[0].fleet.vendors, of_offer={g: (vendor,)}, most_usd={vendor: 900.0})
-    capped = [replace(block, fleet=replace(block.fleet, vendors=rules)) for block in problem.blocks]
-    problem = replace(problem, blocks=tuple(capped), commitments=problem.commitments[:4])
-    model = bound_program(problem, [Proved()] * 3)
-    rows = {
-        key: {model.column_keys[model.indices[k]]: model.values[k] for k in range(model.starts[r], model.starts[r + 1])}
-        for r, key in enumerate(model.row_keys)
-    }
-    long, short, low, _ = (c.usd_per_month for c in problem.commitments)
-    assert rows["vendor-committed", 0, *vendor] == {("sign", 0): long, ("sign", 1): short}
-    assert rows["vendor-committed", 1, *vendor] == {("sign", 0): long, ("sign", 2): low}
-    left = problem.fleet_with(1, [1, 2, 1, 2]).vendors.most_usd[vendor]
-    assert left == pytest.approx(900 - long - low)
-    assert problem.blocks[1].with_commitments_at({}).vendors.most_usd == {}
 
 
 def apart(seed: int) -> TinyHorizon:

@@ -1,14 +1,12 @@
-"""Searches of tiny fleets with many replicas, mixes of three, vendor shares and deadlines, against enumeration."""
+"""Searches of tiny fleets with many replicas, mixes of three and deadlines, against enumeration."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from problems.recipes.vendors import NO_VENDORS
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options
 from tests.oracle.exhaustive import least_objective
@@ -22,7 +20,6 @@ SEEDS = {
     "deadlines": [0, 1, 2, 3, 5, 7, 9, 10, 11, 12, 36],
     "overflow": [*range(14)],
     "mixes": [0, 2, 6, 7, 9, 12, 14, 15, 18],
-    "shares": [0, 2, 4, 7, 8, 9, 10, 11, 12],
 }
 """those that are searched in no time; benchmarks/fuzz_proofs.py tries others by the hundred"""
 EVERY = [(name, seed) for name, seeds in SEEDS.items() for seed in seeds]
@@ -75,7 +72,7 @@ def test_most_are_proved() -> None:
 
 def test_there_are_many_replicas() -> None:
     """Above sixty not every count is tried of work that may wait; of overflow, above forty-eight."""
-    for name, least in (("deadlines", 9), ("overflow", 11), ("shares", 2)):
+    for name, least in (("deadlines", 9), ("overflow", 11)):
         assert sum(_most_replicas(case_of(name, seed)) > 60 for seed in SEEDS[name]) >= least, name
 
 
@@ -90,14 +87,12 @@ def _most_replicas(case: Case) -> float:
     return float(max(loads))
 
 
-def test_quotas_mixes_and_shares_decide() -> None:
-    """Otherwise agreement would say little: so many optima cost more without a third deployment, or with a rule."""
+def test_quotas_and_mixes_decide() -> None:
+    """Otherwise agreement would say little: so many optima cost more without a third deployment, or with a quota."""
     assert sum(_without_quotas("deadlines", seed) < truth_of("deadlines", seed) for seed in SEEDS["deadlines"]) >= 4
     assert sum(_without_quotas("overflow", seed) < truth_of("overflow", seed) for seed in SEEDS["overflow"]) >= 5
     third = [least_objective(at_most(case_of("mixes", seed), 2)) for seed in SEEDS["mixes"]]
     assert sum(usd > truth_of("mixes", seed) for usd, seed in zip(third, SEEDS["mixes"], strict=True)) >= 2
-    free = [least_objective(replace(case_of("shares", seed), vendors=NO_VENDORS)) for seed in SEEDS["shares"]]
-    assert sum(usd < truth_of("shares", seed) for usd, seed in zip(free, SEEDS["shares"], strict=True)) >= 5
 
 
 def _without_quotas(name: str, seed: int) -> float:
@@ -113,7 +108,7 @@ def test_the_page_of_reliability_has_every_class() -> None:
         if len(cells) > 2
     }
     assert set(CLASSES) <= set(rows)
-    assert sum(int(rows[name][3]) for name in CLASSES) >= 300
+    assert sum(int(rows[name][3]) for name in CLASSES) >= 225
     for name, (what, _) in CLASSES.items():
         head, cells = rows["class"], rows[name]
         assert cells[2] == what

@@ -12,7 +12,7 @@ import numpy as np
 from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
 from problems.horizon.risk import Risk
 from tests.oracle.horizons import MONTHS, TinyHorizon
-from tests.oracle.vendor_caps import HOURS, SLOTS
+from tests.oracle.two_months import HOURS, SLOTS
 from tests.support.fleets import Case
 
 Signed = Sequence[tuple[int, CommitmentColumn]]

@@ -31,12 +31,14 @@ from problems.fleet import (
     FAMILIES,
     carbon_is_kept,
     deferred_work_takes_whole_lots,
+    few_vendors_are_used,
     gpus_in_use_are_bought,
     master,
     power_is_kept,
     replicas_fit_into_boxes,
     the_budget_is_kept,
     the_budget_of_all_months_is_kept,
+    vendors_in_use_are_paid,
 )
 from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables, define_variables
@@ -47,9 +49,6 @@ from problems.recipes.vendors import Vendors
 from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing
 from problems.valid_inequalities import used_offers_are_charged
-from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
-from problems.vendors.shares import vendors_in_use_serve_their_share
-from problems.vendors.spend import no_vendor_is_paid_too_much
 from tests.support.fleets import Case
 from tests.support.places import TESTS
 from tests.support.rows import for_each
@@ -122,9 +121,6 @@ SELLERS = Vendors(
     of_api={"api": (("api", "c"),)},
     usd_per_month={("provider", "a"): 300.0, ("provider", "b"): 500.0, ("api", "c"): 100.0},
     at_most={"provider": 1, "region": 2},
-    least_share={"provider": 0.2, "api": 0.05},
-    most_usd={("provider", "a"): 4000.0, ("api", "c"): 900.0},
-    requests_per_month=3600 * 3000.0,
 )
 
 
@@ -155,13 +151,8 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
         return replace(fleet, budget_usd_on_average=15_000.0)
     if family is replicas_fit_into_boxes:
         return replace(fleet, offers=fleet.offers | {"quad": replace(fleet.offers["quad"], box=3)})
-    if family in (
-        vendors_in_use_are_paid,
-        few_vendors_are_used,
-        vendors_in_use_serve_their_share,
-        no_vendor_is_paid_too_much,
-    ):
-        return replace(replace(small_case(), vendors=SELLERS).fleet, whole_program=True)
+    if family in (vendors_in_use_are_paid, few_vendors_are_used):
+        return replace(small_case(), vendors=SELLERS).fleet
     if family in (
         allowances_cover_what_is_signed,
         allowances_begin_with_the_fewest,
@@ -300,13 +291,6 @@ def test_where_an_api_costs_something_to_have_gpus_do_without_it_too() -> None:
     keys = {recipe.key for recipe in small_fleet(few_vendors_are_used).recipes}
     assert {("chat", ("chat on quad",), "api"), ("chat", ("chat on quad",), None)} <= keys
     assert ("chat", ("chat on quad",), None) not in {recipe.key for recipe in small_fleet().recipes}
-
-
-def test_least_shares_are_in_no_program_that_prices_come_from_and_caps_in_every_one() -> None:
-    model, _ = master(replace(small_case(), vendors=SELLERS).fleet)
-    families = {key[0] for key in model.row_keys}
-    assert "least-share" not in families
-    assert "vendor-cap" in families
 
 
 def test_an_offer_without_spot_has_no_firm_rows() -> None:

@@ -68,9 +68,6 @@ def allowances_of(
 def _complain_together(spec: DemandFile, purchase: tuple[str, ...], offers: dict[str, Offer], notes: Notes) -> None:
     """What they cannot be used with."""
     first: Keys = ("savings_plans",) if spec.savings_plans else ("provisioned",)
-    if spec.policy.vendors.max_usd_per_month:
-        message = "caps on vendors do not count savings plans and provisioned units yet"
-        notes.complain(("policy", "vendors", "max_usd_per_month"), message, "Leave one of the two out")
     if spec.savings_plans and "on-demand" not in purchase:
         remedy = "Add on-demand to menu: {purchase: [...]}"
         notes.complain(first, "cover instances on demand, which the menu does not have", remedy)

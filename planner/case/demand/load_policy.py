@@ -10,7 +10,7 @@ from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec, StartupSpec
 from planner.case.start_up import known_parts, start_facts
-from planner.case.vendors import VENDOR_KINDS, Vendor, vendors_of_api, vendors_of_offer
+from planner.case.vendors import Vendor, vendors_of_api, vendors_of_offer
 from planner.catalog.apis import is_below, tier_of_api, tier_of_model
 from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, names_of, shipped_entries
 from planner.catalog.names import sells
@@ -103,9 +103,6 @@ def limits_of(
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, notes),
         new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,
-        least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
-        vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, notes),
-        new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
 
 
@@ -147,26 +144,6 @@ def _parallelism(spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, 
     ways = tuple(way for way in PARALLELISMS if way in (spec.menu.parallelism or (TENSOR,)))
     experts = any(catalog.models[choice.model].moe for w in workloads for choice in w.models)
     return ways if experts and ways != (TENSOR,) else None
-
-
-def _vendor_caps(
-    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], notes: Notes
-) -> dict[str, float] | None:
-    """What each vendor with a cap may be paid a month; one that is named has its own, whatever its kind has."""
-    given = policy.vendors.max_usd_per_month
-    named = _names_of_vendors(offers, apis)
-    known = sorted({*VENDOR_KINDS, *(alias for names in named.values() for alias in names)})
-    for name in given:
-        if name not in known:
-            message = f"no vendor on the menu is called {shown(name, 60)}"
-            remedy = did_you_mean(name, known) or f"The menu has {', '.join(known)}"
-            notes.complain(("policy", "vendors", "max_usd_per_month", name), message, remedy)
-    caps = {}
-    for (kind, vendor), names in named.items():
-        own = [most for name, most in given.items() if name in names]
-        if own or kind in given:
-            caps[f"{kind} {vendor}"] = min(own) if own else given[kind]
-    return caps or None
 
 
 def _names_of_vendors(offers: dict[str, Offer], apis: dict[str, ApiModel]) -> dict[Vendor, set[str]]:

@@ -6,6 +6,7 @@ Case, with every default said, is planner/case/demand/load.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -50,7 +51,7 @@ from planner.io.units import (
     UsdPerHour,
     WholeNumber,
 )
-from planner.io.validation import FieldProblem, FieldProblems, Strict
+from planner.io.validation import FieldProblem, FieldProblems, Removed, Strict
 
 MOST_MIN_REPLICAS, MOST_USD_PER_YEAR, MOST_STARTUP_S, MOST_DEPLOYMENTS = 1000, 1e12, 86_400.0, 8
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
@@ -268,24 +269,11 @@ class VendorCountSpec(Strict):
         return given
 
 
-class VendorShareSpec(Strict):
-    """The least share of all requests that makes a vendor worth having."""
-
-    provider: Fraction | None = Field(default=None, examples=["5%"])
-    """The least share of requests that the instances of each provider in use must serve."""
-    region: Fraction | None = Field(default=None, examples=["5%"])
-    api: Fraction | None = Field(default=None, examples=["5%"])
-    """The least share of requests that each provider of an API in use must serve."""
-
-
 class VendorSpec(Strict):
     """The cost and the limits of having one more provider, region or API."""
 
     fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
     at_most: VendorCountSpec = VendorCountSpec()
-    least_share: VendorShareSpec = VendorShareSpec()
-    max_usd_per_month: dict[str, UsdPerMonth] = Field(default={}, examples=[{"provider": 20000, "openai": 500}])
-    """The most that a vendor may be paid in a month: each provider, region or api, or one by its name."""
     have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
     """Providers, regions and providers of APIs that you have anyway: they have no fixed cost."""
 
@@ -495,8 +483,20 @@ class SiteSpec(Strict):
         return self
 
 
+REMOVED: Mapping[Path, Removed] = {
+    ("policy", "vendors", "least_share"): Removed(
+        "0.2.0", "Limit how many there are with 'at_most', or name those that you want under 'menu'"
+    ),
+    ("policy", "vendors", "max_usd_per_month"): Removed(
+        "0.2.0", "Limit all costs with policy: {budget: $60k/month}, or leave a vendor out of the menu"
+    ),
+}
+
+
 class DemandFile(Strict):
     """A demand file."""
+
+    removed_keys = REMOVED
 
     name: str | None = None
     workloads: tuple[WorkloadSpec, ...] = Field(

@@ -207,14 +207,6 @@ def _left(fleet: HostedFleet) -> Iterator[str]:
         )
     if queue.waiting(fleet):
         yield "Redis that keeps what it is given (appendonly yes): the queue is in it"
-    if litellm.budgets(fleet):
-        yield (
-            f"budgets of APIs: each of the {litellm.PROXIES} proxies counts what it spends and has its part of the "
-            "cap; with a Redis under router_settings (redis_host, redis_port, redis_password) they count together: "
-            "write the whole cap then"
-        )
-    elif any(w.api for w in fleet.plan.workloads):
-        yield "budgets of APIs: the demand file caps none (policy: vendors), so the proxy does not either"
 
 
 def _cautions(fleet: HostedFleet) -> Iterator[str]:

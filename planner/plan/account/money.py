@@ -13,7 +13,7 @@ from planner.case.prices import HELD, InstancePrice, price_of
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import hours_in_a_month
 from planner.case.terms import beyond_months, bought_terms, months_to_pay, not_for_sale
-from planner.case.vendors import Vendor, vendor_usd, vendors_bought_of, vendors_of_offer
+from planner.case.vendors import Vendor, vendor_usd, vendors_bought_of
 from planner.catalog.terms import TERM_MONTHS, is_bought, is_term
 from planner.plan.account.covered import Covered, Usage
 from planner.plan.account.flows import Flows, Served
@@ -341,20 +341,6 @@ class Money:
         account = self.account
         shed = ((s, account.flow(s.w, s.decided.shed_flows).sum(axis=1)) for s in account.served)
         return self._of_month([3600 * rates * (s.w.shed_usd_per_request or 0.0) for s, rates in shed], month)
-
-    def vendor_usd_of_month(self, vendor: Vendor, month: int) -> float:
-        """What a vendor is paid besides what is held: instances, API bills, and what having it costs."""
-        account, (kind, name) = self.account, vendor
-        case = account.case
-        bought = (p for p in account.decided.purchases if vendor in vendors_of_offer(case.offers[p.offer]))
-        billed = (
-            s for s in account.served if kind == "api" and s.decided.api and case.apis[s.decided.api].provider == name
-        )
-        everybody = [
-            *(self.usd_per_h(p) for p in bought),
-            *(self.api_usd_per_h(s) for s in billed),
-        ]
-        return self._of_month(everybody, month) + (vendor_usd(case, vendor) if vendor in self.vendors else 0.0)
 
     def _of_month(self, usd_per_h: Iterable[np.ndarray], month: int) -> float:
         """What hourly amounts [slot] come to in one month of average weight."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.horizon.bound import PlannedBlock, PricedBlock, Proved, counts_of
-from problems.horizon.horizon_problem import COMMITTED, BlockPlan, HorizonProblem, Prices, without_spending_limits
+from problems.horizon.horizon_problem import COMMITTED, BlockPlan, HorizonProblem, Prices
 from problems.horizon.risk import Weights
 from problems.recipes.recipe import Recipe
 from solvers.backends.clock import Stopped
@@ -32,7 +32,7 @@ LEAST_BLOCK_S = 0.3
 """seconds that a block has at least"""
 STARTS = 3
 """plans of a block, the latest, of which the best is what a search begins with"""
-Key = tuple[int, tuple[tuple[str, int], ...], tuple[float, ...]]
+Key = tuple[int, tuple[tuple[str, int], ...], float]
 """what the plan of a block with commitments depends on"""
 
 
@@ -78,8 +78,7 @@ class BlockSearches:
     def key(self, b: int, signed: Sequence[int]) -> Key:
         limited = self.problem.blocks[b].fleet.budget_usd_per_month is not None
         paid = self.problem.paid_in(b, signed) if limited else 0.0
-        to_vendors = self.problem.paid_to(b, signed).values()
-        return b, tuple(sorted(self.problem.committed_in(b, signed).items())), (paid, *to_vendors)
+        return b, tuple(sorted(self.problem.committed_in(b, signed).items())), paid
 
     def price(
         self,
@@ -110,7 +109,7 @@ class BlockSearches:
                 held_usd = sum(monthly[b][g] * n for g, n in committed.items() if n)
                 self._learn(b, fleets[b], found.best, committed, held_usd)
                 continue
-            fleet = without_spending_limits(likely.with_committed(committed, 0.0))
+            fleet = replace(likely.with_committed(committed, 0.0), budget_usd_per_month=None)
             if (plan := complete(fleet, found.best.paths)) is not None:
                 self._learn(b, fleet, plan, committed)
         return solutions

@@ -21,7 +21,7 @@ WRONG_SHAPE = [
     "a_list", "adapter_unknown_unit", "adapter_without_unit", "caching_semantic_without_percent",
     "deadline_without_unit", "menu_api_batch_number", "menu_caching_unknown", "menu_defer_yes",
     "policy_cache_costs_negative", "policy_cache_costs_unknown", "policy_gpu_types_zero",
-    "policy_startup_without_unit", "policy_vendors_none_at_most", "policy_vendors_plural", "policy_vendors_share_of_5",
+    "policy_startup_without_unit", "policy_vendors_none_at_most", "policy_vendors_plural", "removed_keys",
     "policy_tenancy_adapters", "shed_unknown_priority", "shed_without_currency",
     "tenancy_unknown", "upfront_a_price_per_hour", "upfront_missing", "upfront_per_month", "workload_regions_empty",
     "true_for_allowed", "baseline_a_mapping", "boolean_for_number", "budget_in_euros", "budget_with_junk",

@@ -23,7 +23,7 @@ import yaml
 from planner.export.export import export_plan
 from planner.export.hosted import HostedFleet, Settings, hosted_fleet
 from planner.export.inference_gateway import objectives
-from planner.export.litellm import PROVIDERS, budgets, busiest_minute, to_api
+from planner.export.litellm import PROVIDERS, busiest_minute, to_api
 from planner.export.queue import done_rps
 from planner.export.routing import SHED, destinations, routes
 from planner.export.scripts import fleetplan_queue
@@ -280,14 +280,6 @@ def test_names_of_objectives_differ_whatever_workloads_are_called() -> None:
         found = objectives(fleet, fleet.hosted[0])
         assert len(found) == sum(1 + (0 < w.critical_share_frac < 1) for w in case.workloads), names
         assert all(len(name) <= 63 for name in found)
-
-
-def test_two_proxies_do_not_spend_a_cap_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = fleet_of("examples/quickstart.yaml")
-    monkeypatch.setattr("planner.export.litellm.cap_left_usd", lambda case, vendor: 1000.0)
-    assert budgets(fleet) == {"openai": {"budget_limit": 500.0, "time_period": "30d"}}
-    readme = export_plan(fleet.plan, "gateway", Settings())["README.md"]
-    assert "each of the 2 proxies counts what it spends" in readme
 
 
 def test_routes_of_many_workloads_fit_into_a_config_map() -> None:

@@ -149,9 +149,7 @@ def test_costs_never_fall_with_demand(name: str) -> None:
     ("line", "monotone", "linear"),
     [
         ("", True, True),
-        ("policy: {vendors: {least_share: {provider: 10%}}}\n", False, True),
         ("savings_plans: [{name: compute-1y, provider: aws, discount: 27%}]\n", False, False),
-        ("policy: {vendors: {max_usd_per_month: {openai: 100}}}\n", True, False),
     ],
 )
 def test_what_does_not_hold_is_not_claimed(line: str, monotone: bool, linear: bool) -> None:

@@ -11,7 +11,6 @@ from problems.fleet_problem import Offer
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import FINE_COUNTS, MOST_STEPS, _counts_up_to
-from problems.recipes.vendors import Vendors
 from problems.staffing import Staffing
 from solvers.backends.solve import SolverName
 from solvers.heuristics.incumbent import Incumbent
@@ -145,26 +144,3 @@ def test_mixes_of_three_cost_no_more_than_those_of_two(seed: int) -> None:
     fleet = mixed_case(seed).fleet
     of_two, of_three = (solve_fleet(with_mixes_of(fleet, most), Options(gap_frac=1e-3)).objective for most in (2, 3))
     assert of_three <= of_two * (1 + 1e-6)
-
-
-def test_a_vendor_that_must_serve_a_share_makes_nothing_dearer_than_doing_without_it() -> None:
-    """A second provider would be cheapest for a few requests, which is less than it must serve."""
-    pools = (
-        Pool(
-            "w", ("w",), np.array([[3.0, 0.2], [3.0, 0.2]]), 1.0, False,
-            (hosts("own", 1.0, 2.0), hosts("other", 1.5, 1.0)), (), max_deployments=2,
-        ),
-    )  # fmt: skip
-    offers = {"own": Offer("own", "a", 1, 1.0), "other": Offer("other", "b", 1, 0.6, max_instances=1)}
-    rules = Vendors(
-        of_offer={key: (("provider", key),) for key in offers},
-        least_share={"provider": 0.4},
-        requests_per_month=3600 * 730 * 3.2,
-    )
-    case = Case(pools, offers, HOURS, np.zeros(2, int), vendors=rules)
-    alone = replace(case, pools=(replace(pools[0], deployments=pools[0].deployments[:1]),))
-    narrow, proved = solve_fleet(alone.fleet, EXACTLY), []
-    wide = solve_fleet(case.fleet, EXACTLY, lambda progress: proved.append(progress.bound_usd_per_month or 0.0))
-    assert narrow.objective < np.inf
-    assert wide.objective <= narrow.objective * (1 + 1e-6)
-    assert max(proved) <= wide.objective * (1 + 1e-9), "bounds of narrower fleets are none of this one"
