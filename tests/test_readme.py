@@ -82,7 +82,7 @@ def test_the_python_shown_runs() -> None:
 
 
 def test_every_command_named_exists_and_every_command_is_named() -> None:
-    commands = set(typer.main.get_group(app).commands)
+    commands = set(typer.main.get_group(app()).commands)
     page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `fleetplan ([\w-]+)[ `]", page, re.MULTILINE)) == commands
 
@@ -103,11 +103,11 @@ def test_commands_in_guides_have_the_options_they_name(page: Path) -> None:
     unknown = []
     for line in (line for line in lines if line.startswith("fleetplan ")):
         words = shlex.split(line.split(" > ")[0])[1:]
-        command: Any = typer.main.get_group(app)
+        command: Any = typer.main.get_group(app())
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
         known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
-        if command is typer.main.get_group(app):
+        if command is typer.main.get_group(app()):
             unknown.append(line)
         unknown += [f"{line}: {word}" for word in words if word.startswith("--") and word.split("=")[0] not in known]
     assert unknown == []

@@ -4,56 +4,54 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
+import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated
 
 import typer
 
-from planner.cli import (
-    checking,
-    exploring,
-    guard,
-    logs,
-    mcp_server,
-    performance,
-    planning,
-    reporting,
-    reviewing,
-    say,
-    studying,
-    verifying,
-    what_if,
-)
-from planner.cli.catalog import verbs as catalog
+from planner.cli import guard, say
 from planner.cli.common import LOST, WORK, Stopwatch, prepare_streams, put
 
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 """errors of the system that say what a machine has no more of"""
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
-                  context_settings={"help_option_names": ["-h", "--help"]},
-                  help=(
-                      "Find the cheapest GPU fleet that meets demand and SLOs, with a proof, and compare it with API "
-                      "prices."
-                  ),
-                  epilog="Start with:  fleetplan init demand.yaml  and then  fleetplan plan demand.yaml")  # fmt: skip
-app.add_typer(planning.verbs)
-app.add_typer(studying.verbs)
-app.add_typer(what_if.verbs)
-app.add_typer(exploring.verbs)
-app.add_typer(reporting.verbs)
-app.add_typer(reviewing.verbs)
-app.add_typer(checking.verbs)
-app.add_typer(verifying.verbs)
-app.add_typer(logs.verbs)
-app.add_typer(performance.verbs)
-app.add_typer(catalog.verbs)
-app.add_typer(mcp_server.verbs)
+VERBS = {
+    "planning": ("plan", "explain", "init", "validate", "schema"),
+    "studying": ("study",),
+    "what_if": ("what-if",),
+    "exploring": ("explore",),
+    "reporting": ("report", "diff", "export"),
+    "reviewing": ("review",),
+    "checking": ("check",),
+    "verifying": ("verify",),
+    "logs": ("demand",),
+    "performance": ("accuracy", "estimate", "calibrate"),
+    "catalog.verbs": ("catalog",),
+    "mcp_server": ("mcp",),
+}
+"""in which file each verb is, in the order of the help"""
 
 
-@app.callback(invoke_without_command=True)
+@cache
+def app(file: str | None = None) -> typer.Typer:
+    """The command with the verbs of one file, or with all of them, which takes longer than many a verb to run."""
+    made = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+                       add_completion=False, context_settings={"help_option_names": ["-h", "--help"]},
+                       help=(
+                           "Find the cheapest GPU fleet that meets demand and SLOs, with a proof, and compare it with "
+                           "API prices."
+                       ),
+                       epilog="Start with:  fleetplan init demand.yaml  and then  fleetplan plan demand.yaml",
+                       )  # fmt: skip
+    made.callback(invoke_without_command=True)(common)
+    for name in VERBS if file is None else (file,):
+        made.add_typer(import_module(f"planner.cli.{name}").verbs)
+    return made
+
+
 def common(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="With --version: print what a bug report needs.")] = False,
@@ -69,20 +67,17 @@ def common(
         raise typer.Exit()
 
 
-@cache
-def _verbs() -> Callable[[], Any]:
-    """The verbs with their options, which take longer to put together than many a verb to run."""
-    return typer.main.get_command(app)
-
-
 def run() -> int:
     """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
     Stopwatch.start()
-    return _ended(_verbs())
+    given = sys.argv[1] if len(sys.argv) > 1 else ""
+    return _ended(app(next((file for file, verbs in VERBS.items() if given in verbs), None)))
 
 
 def put_out(kept: bytes, reason: str) -> int:
     """Put out what was kept of a command that has not ended by itself."""
+    import pickle
+
     return _ended(lambda: pickle.loads(kept)(reason))
 
 
@@ -118,7 +113,6 @@ def _ended(work: Callable[[], object]) -> int:
 
 
 def _failed(error: Exception) -> int:
-    from planner.explanations.relaxations import Infeasible
     from planner.io.errors import InputError, OutOfTime
     from solvers.backends.trouble import MachineTrouble
 
@@ -126,6 +120,8 @@ def _failed(error: Exception) -> int:
         return say(str(error), 2)
     if isinstance(error, OutOfTime):
         return say(str(error), 4)
+    from planner.explanations.relaxations import Infeasible
+
     if isinstance(error, Infeasible):
         head, code = ("no fleet can meet this demand", 3) if error.proved else ("no plan was found", 4)
         return say(f"{head}:\n{error}", code)

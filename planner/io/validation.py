@@ -7,15 +7,21 @@ path in the file.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ModelSchema
 
 from planner.io.errors import (
     Diagnostic,
@@ -81,11 +87,35 @@ class Removed(NamedTuple):
 class Strict(BaseModel):
     """Base of everything a user writes: unknown keys are errors and no value is silently converted."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
     removed_keys: ClassVar[Mapping[Path, Removed]] = {}
     """of a whole file: keys that it had once, by where they stood"""
+
+
+class WithDescriptions(GenerateJsonSchema):
+    """A schema in which each key says what is written below it in its class."""
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        described = descriptions(schema["cls"])
+        for name, field in schema["cls"].model_fields.items():
+            for key in _keys(name, field):
+                if name in described and key in made.get("properties", {}):
+                    made["properties"][key]["description"] = described[name]
+        return made
+
+
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """What is written below each field of a model. Its source is read for it, so this is for schemas and mistakes."""
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if issubclass(cls, BaseModel) and cls not in (BaseModel, Strict, RootModel):
+            body = ast.parse(dedent(inspect.getsource(cls))).body[0]
+            for field, text in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
+                match field, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                        found[name] = inspect.cleandoc(words)
+    return found
 
 
 class FieldProblem(Problem):
@@ -211,8 +241,8 @@ class _Explainer:
         for key in absent:
             # A misspelt key is one mistake, not two.
             if key not in meant:
-                info = fields[key][1] if key in fields else None
-                remedy = f"Add {_example(key, info)}" if info and info.examples else _description(info)
+                name, info = fields.get(key, (key, None))
+                remedy = f"Add {_example(key, info)}" if info and info.examples else _first_words(model, name)
                 yield self.document.diagnostic(path, f"'{key}' is required", remedy)
 
     def unknown_key(self, path: Path, key: str, known: list[str], data: Any, meant: set[str]) -> Diagnostic:
@@ -371,8 +401,8 @@ def _example(key: str, field: FieldInfo) -> str:
     return f'"{key}: {_flow((field.examples or [""])[0])}"'
 
 
-def _description(field: FieldInfo | None) -> str:
-    return (field.description or "").strip().split("\n")[0].split(". ")[0] if field else ""
+def _first_words(model: type[BaseModel], field: str) -> str:
+    return descriptions(model).get(field, "").split("\n")[0].split(". ")[0]
 
 
 def _remedy(value: Any, noun: str) -> str:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from planner.case.case import Case
 from planner.case.demand.load import load_case
-from planner.checker import check_plan
-from planner.io.errors import input_error
 from planner.io.named_files import NamedFiles
-from planner.plan.blocks import AnyPlan, block_of
-from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.horizon.horizon_view import months_in
-from planner.plan.plan import Plan
-from planner.plan.saved import read_plan
+
+if TYPE_CHECKING:
+    from planner.plan.blocks import AnyPlan
+    from planner.plan.plan import Plan
 
 CaseOrFile = Case | Path | str
-PlanOrFile = AnyPlan | Path | str
+PlanOrFile: TypeAlias = "AnyPlan | Path | str"
 
 
 def case_of(source: CaseOrFile, root: Path | str | None = None) -> Case:
@@ -26,7 +24,11 @@ def case_of(source: CaseOrFile, root: Path | str | None = None) -> Case:
 
 def opened(source: PlanOrFile) -> AnyPlan:
     """The whole of a plan; one of a file must still pass its check."""
-    if isinstance(source, Plan | HorizonPlan):
+    from planner.checker import check_plan
+    from planner.io.errors import input_error
+    from planner.plan.saved import read_plan
+
+    if not isinstance(source, Path | str):
         return source
     plan = read_plan(source)
     broken = check_plan(plan.as_json())
@@ -37,6 +39,8 @@ def opened(source: PlanOrFile) -> AnyPlan:
 
 def block(source: PlanOrFile, quarter: int | None, scenario: str | None) -> Plan:
     """The plan of one quarter, from 1 on: the first where none is asked for."""
+    from planner.plan.blocks import block_of
+
     return block_of(opened(source), quarter, scenario)
 
 
@@ -45,6 +49,9 @@ def months_of(plan: AnyPlan, quarter: int | None, scenario: str | None) -> dict[
 
     None where the plan is of one quarter, or the months of several scenarios are meant.
     """
+    from planner.plan.horizon.horizon_view import months_in
+    from planner.plan.plan import Plan
+
     if isinstance(plan, Plan):
         return None
     names = [scenario] if scenario is not None else [s.name for s in plan.scenarios]

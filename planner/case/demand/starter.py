@@ -25,8 +25,9 @@ def demand_schema_text() -> str:
 def make_demand_schema() -> str:
     """Make the schema anew from the classes; `python -m planner.case.demand.starter` writes it."""
     from planner.case.demand.schema import DemandFile
+    from planner.io.validation import WithDescriptions
 
-    schema = DemandFile.model_json_schema()
+    schema = DemandFile.model_json_schema(schema_generator=WithDescriptions)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "fleetplan demand file"}
     return json.dumps(schema, indent=1) + "\n"
 

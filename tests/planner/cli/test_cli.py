@@ -379,7 +379,7 @@ def test_every_verb_is_tested_here(fleetplan: Command) -> None:
     assert ran.code == 0
     listed = ran.out.split("Commands:")[1]
     assert [verb for verb in VERBS if f"\n  {verb} " in listed] == list(VERBS)
-    assert set(typer.main.get_group(app).commands) == set(VERBS)
+    assert set(typer.main.get_group(app()).commands) == set(VERBS)
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
