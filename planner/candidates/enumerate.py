@@ -35,11 +35,15 @@ class Candidates:
 
 
 def enumerate_candidates(
-    case: Case, without: Excluded = frozenset(), on_step: Callable[[], None] = lambda: None
+    case: Case,
+    without: Excluded = frozenset(),
+    on_step: Callable[[], None] = lambda: None,
+    look_at: int | None = None,
 ) -> Candidates:
     """Screen every combination on the menu for every pool, then keep the choices of caching that are not dominated.
 
-    `on_step` is called now and then, and may raise what gives the work up.
+    `on_step` is called now and then, and may raise what gives the work up. `look_at`: how many of each rank are looked
+    at where any good plan answers a question; then nothing is rejected for a reason (shortlist.py).
     """
     slots = slots_of(case)
     alone = groups_alone(case)
@@ -47,7 +51,7 @@ def enumerate_candidates(
     # Groups that differ in what is found before the GPUs come to the same replicas: judged once.
     judged_as = {id(group.traffic): group.key for group in reversed(alone)}
     judged = [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared
-    verdicts = Screen(case, judged, without, on_step).verdicts()
+    verdicts = Screen(case, judged, without, on_step, look_at).verdicts()
     pools: dict[str, PoolSpec] = {}
     accepted: dict[str, tuple[Candidate, ...]] = {}
     rejected: list[Rejection] = []

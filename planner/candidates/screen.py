@@ -18,6 +18,7 @@ from planner.candidates.draft_lengths import best_lengths
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
+from planner.candidates.shortlist import shortlist
 from planner.candidates.staffing import staffing_in_a_mix
 from planner.candidates.step_budget import replicas_for
 from planner.case.boxes import BOX_SIZES, most_boxes, offers_for
@@ -69,12 +70,33 @@ class Screening:
 class Screen:
     """Judges every model variant on every GPU and replica size, for all groups that may use it at once."""
 
-    def __init__(self, case: Case, groups: list[PoolSpec], without: Excluded, on_step: Callable[[], None]) -> None:
+    def __init__(
+        self, case: Case, groups: list[PoolSpec], without: Excluded, on_step: Callable[[], None], look_at: int | None
+    ) -> None:
         self.case, self.groups, self.without, self.on_step = case, groups, without, on_step
         self.offers = {group.key: allowed_offers(case, group.members) for group in groups}
         self.found = {group.key: Screening() for group in groups}
         self.able: dict[str, list[Candidate]] = {group.key: [] for group in groups}
         self.sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
+        self.looked_at: dict[str, frozenset[Variant]] | None = None
+        """in a box, by group; all of them where it is None"""
+        if look_at is not None:
+            self.looked_at = {group.key: self._shortlist(group, look_at) for group in groups}
+
+    def _shortlist(self, group: PoolSpec, most: int) -> frozenset[Variant]:
+        """The best of what could serve a group at all."""
+        offers = self.offers[group.key].values()
+        kinds = product(group.models, self.case.quantizations, dict.fromkeys(o.gpu for o in offers))
+        possible = (kind for kind in kinds if self._variant_is_possible(group, *kind))
+        sizes = (Variant(*kind, n) for kind in possible for n in self.sizes)
+        machines = ((variant, machine_for(self.case, variant)) for variant in sizes)
+        fitting = [(variant, machine) for variant, machine in machines if _against_the_size(machine) is None]
+        return shortlist(self.case, group, offers, fitting, most)
+
+    def _looks_at(self, group: PoolSpec, variant: Variant) -> bool:
+        if self.looked_at is None or variant.boxes > 1:
+            return True
+        return replace(variant, parallelism=TENSOR, speculation="") in self.looked_at[group.key]
 
     def verdicts(self) -> dict[str, Screening]:
         for group in self.groups:
@@ -109,7 +131,7 @@ class Screen:
             able = [g for g in self.groups if model in g.models and here[g.key]]
             able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
             for variant in self._sizes_of(model, quantization, gpu):
-                fitting = [g for g in able if offers_for(here[g.key], variant)]
+                fitting = [g for g in able if self._looks_at(g, variant) and offers_for(here[g.key], variant)]
                 for drafting, some in self._drafting(fitting, variant):
                     for candidate in self._judge_size(some, drafting, here, tiers):
                         variants[candidate.pool.key].append(candidate)

@@ -22,13 +22,13 @@ def assumptions_that_bind(plan: Plan) -> Iterator[Concern]:
     if found is None:
         return
     without, objective = found.without_usd_per_month, plan.objective_usd_per_month
-    each = [f"{_name(limit)} (costs {usd(objective - limit.without_usd_per_month)})" for limit in found.limits]
+    each = [f"{_name(limit)} (costs at least {usd(objective - limit.without_usd_per_month)})" for limit in found.limits]
     what = ", ".join(each) if each else "limits that bind only together"
     keys = " and ".join(f"'{limit.key}'" for limit in found.limits) or "the limits listed as assumed"
     yield Concern(
         key="assumed-limit",
         usd_per_month=objective - without,
-        sentence=f"assumed limits: {what}; without them {usd(without)} / month instead of {usd(objective)}",
+        sentence=f"assumed limits: {what}; without them at most {usd(without)} / month instead of {usd(objective)}",
         remedy=f"set {keys} in the demand file to what your users need",
     )
 

@@ -23,6 +23,8 @@ LEAST_FRAC = 0.01
 """of the cost: a limit that costs less than this moves no decision"""
 NO_TTFT_S, NO_TPOT_S, NO_QUALITY = 60.0, 1.0, 1.0
 """objectives that bind nothing"""
+LOOK_AT = 12
+"""variants by either rank from which a plan without a limit is made"""
 Loosened = Callable[[Workload], Workload]
 
 
@@ -85,7 +87,7 @@ def with_assumed_limits(plan: Plan, fleet: FleetProblem, asked: Options) -> Plan
     defaults = [default for default in assumed_limits(plan.case) if _may_bind(plan, default)]
     if not defaults:
         return plan
-    replanner = Replanner(plan.case, quick(asked), total_s=asked.time_limit_s, fleet=fleet)
+    replanner = Replanner(plan.case, quick(asked), total_s=asked.time_limit_s, fleet=fleet, look_at=LOOK_AT)
 
     def cost_without(some: list[Default]) -> float:
         """Never above the plan: it is allowed without these limits too."""

@@ -85,8 +85,13 @@ class Replanner:
         total_s: float | None = None,
         most_cases: float = inf,
         fleet: FleetProblem | None = None,
+        look_at: int | None = None,
     ) -> None:
-        """`options` hold for each case, `total_s` for all of them together; `fleet` is that of the case."""
+        """`options` hold for each case, `total_s` for all of them together; `fleet` is that of the case.
+
+        `look_at`: of how many variants candidates are made, where a good plan is an answer (candidates/shortlist.py).
+        """
+        self.look_at = look_at
         self.case, self.options, self.on_progress, self.most_cases = case, options, on_progress, most_cases
         self._fleet, self._limit = fleet, Limit.of(total_s)
         self._stop: Stopped | None = None
@@ -187,7 +192,7 @@ class Replanner:
     def fleet_of(self, case: Case, without: Excluded = frozenset()) -> FleetProblem:
         """The problem of a changed case; what changes quotas and the budget only keeps the recipes of the case."""
         if without or not _differ_in_quotas_only(case, self.case):
-            return _formulated(case, without)
+            return _formulated(case, without, self.look_at)
         return _within(self.fleet, case)
 
     def dearest_month_usd(self, case: Case, best: Incumbent) -> float:
@@ -196,8 +201,8 @@ class Replanner:
         return float(months.max()) + held_usd_per_month(case)
 
 
-def _formulated(case: Case, without: Excluded = frozenset()) -> FleetProblem:
-    return formulate(case, enumerate_candidates(case, without, check), slots_of(case))
+def _formulated(case: Case, without: Excluded = frozenset(), look_at: int | None = None) -> FleetProblem:
+    return formulate(case, enumerate_candidates(case, without, check, look_at), slots_of(case))
 
 
 def _differ_in_quotas_only(a: Case, b: Case) -> bool:

@@ -22,8 +22,13 @@ LOOK_EVERY_S = 0.1
 
 
 def grace_s(time_limit_s: float) -> float:
-    """How long past its own limit a solver may take to wind down before it is killed."""
+    """How long past its own limit a solver may take to wind down before it is ended."""
     return max(2.0, 0.1 * time_limit_s)
+
+
+def late_after_s(time_limit_s: float) -> float:
+    """How long after its start a solver with this limit has to be ended."""
+    return time_limit_s + grace_s(time_limit_s)
 
 
 def run_child(
@@ -33,7 +38,7 @@ def run_child(
     environment: Mapping[str, str] | None = None,
 ) -> tuple[int, bool]:
     """Feed each output line to `on_line`; return the exit code and whether it had to be killed for its limit."""
-    latest = float("inf") if time_limit_s is None else time.monotonic() + time_limit_s + grace_s(time_limit_s)
+    latest = float("inf") if time_limit_s is None else time.monotonic() + late_after_s(time_limit_s)
     check()
     process = _started(argv, environment)
     lines: SimpleQueue[str | None] = SimpleQueue()

@@ -1,11 +1,11 @@
-"""HiGHS: linear programs in this process, mixed-integer ones in a child that can be killed."""
+"""HiGHS: linear programs and small mixed-integer ones in this process, large ones in a child that can be killed."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf, isinf
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from problems.model import Booleans, Floats, Model
 from solvers.backends import highs_child
-from solvers.backends.child import run_child
+from solvers.backends.child import late_after_s, run_child
 from solvers.backends.clock import check
 from solvers.backends.python_child import module_argv, module_environment
 from solvers.backends.result import Claim, LpSolution, Request, Status, StoppedBy, cost_scale
@@ -23,6 +23,9 @@ from solvers.backends.verify import rounded, verify
 
 SMALL = 1_000
 """columns and rows of a linear program that takes a few milliseconds"""
+MOST_COLUMNS_HERE = 20_000
+"""of a mixed-integer program that is solved in this process: a larger one may leave it little memory, or never look"""
+IGNORED_LIMIT = "HiGHS ignored its time limit and was ended"
 PART_GAP_FRAC = 1e-4
 """gap, as a share of the cost, to which a part of a program is solved"""
 _LIMITS = {
@@ -178,11 +181,16 @@ def _run_interruptibly(highs: Any) -> None:
     if highs.getNumCol() + highs.getNumRow() < SMALL:
         highs.run()
         return
+    _run_and_look(highs, check)
+
+
+def _run_and_look(highs: Any, look: Callable[[], None]) -> None:
+    """Run in a thread; `look` is called ten times a second, and may raise what ends it."""
     highs.HandleUserInterrupt = True
     highs.startSolve()
     try:
         while not highs.wait(0.1)[0]:
-            check()
+            look()
     except BaseException:
         highs.cancelSolve()
         highs.wait(1.0)
@@ -192,6 +200,47 @@ def _run_interruptibly(highs: Any) -> None:
 def run_highs(request: Request) -> Claim:
     """One run of HiGHS on a mixed-integer model; what it says, unchecked."""
     require_highspy()
+    return (_run_here if request.model.n_columns <= MOST_COLUMNS_HERE else _run_in_child)(request)
+
+
+class _Late(Exception):
+    """A solver goes on after its time limit."""
+
+
+def _run_here(request: Request) -> Claim:
+    """A small model, in a thread of this process: to start another one would take longer than most of them."""
+    scale, heard = cost_scale(request.model), [(inf, -inf)]
+    latest = inf if request.time_limit_s is None else time.monotonic() + late_after_s(request.time_limit_s)
+
+    def look() -> None:
+        check()
+        if len(heard) > 1:
+            heard[:] = heard[-1:]
+            _tell(request, *heard[0], scale)
+        if time.monotonic() >= latest:
+            raise _Late
+
+    arrays = _arrays(request.model, scale) | _asked(request)
+    check()
+    try:
+        name, x, bound = highs_child.solve_mip(
+            arrays, lambda *costs: heard.append(costs), lambda highs: _run_and_look(highs, look)
+        )
+    except _Late:
+        return Claim(Status.NO_SOLUTION, None, heard[-1][1] / scale, StoppedBy.TIME, (IGNORED_LIMIT,))
+    except ValueError as error:
+        return Claim(Status.FAILED, notes=(str(error),))
+    for costs in heard[1:]:
+        _tell(request, *costs, scale)
+    return _claim(name, x if x.size == request.model.n_columns else None, bound / scale)
+
+
+def _tell(request: Request, incumbent: float, bound: float, scale: float) -> None:
+    if request.on_progress is not None:
+        request.on_progress(None if isinf(incumbent) else incumbent / scale, bound / scale)
+
+
+def _run_in_child(request: Request) -> Claim:
     scale = cost_scale(request.model)
     last_bound = -inf
     last_lines: list[str] = []
@@ -201,8 +250,7 @@ def run_highs(request: Request) -> Claim:
         words = line.split()
         if len(words) == 3 and words[0] == "progress":
             incumbent, last_bound = float(words[1]), float(words[2])
-            if request.on_progress is not None:
-                request.on_progress(None if isinf(incumbent) else incumbent / scale, last_bound / scale)
+            _tell(request, incumbent, last_bound, scale)
         else:
             last_lines[:] = [*last_lines[-4:], line]
 
@@ -212,8 +260,7 @@ def run_highs(request: Request) -> Claim:
         argv = module_argv("solvers.backends.highs_child", str(folder), str(os.getpid()))
         returncode, killed = run_child(argv, request.time_limit_s, on_line, module_environment())
         if killed:
-            note = "HiGHS ignored its time limit and was killed"
-            return Claim(Status.NO_SOLUTION, None, last_bound / scale, StoppedBy.TIME, (note,))
+            return Claim(Status.NO_SOLUTION, None, last_bound / scale, StoppedBy.TIME, (IGNORED_LIMIT,))
         result_file = folder / "result.npz"
         if returncode != 0 or not result_file.exists():
             note = f"HiGHS ended with code {returncode}: {' | '.join(last_lines)}"

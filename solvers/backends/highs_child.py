@@ -55,11 +55,10 @@ def run_resolved(highs: Any, run: Callable[[Any], object]) -> Any:
     return highs.getModelStatus()
 
 
-def solve_folder(folder: Path) -> None:
+def solve_mip(arrays: Mapping[str, Any], report: Callable[[float, float], None], run: Callable[[Any], object]) -> Any:
+    """The status, a whole point or nothing, and the bound of a mixed-integer model; `report` gets costs on the way."""
     import highspy
 
-    with np.load(folder / "model.npz") as stored:
-        arrays = {name: stored[name] for name in stored.files}
     highs = load_model(arrays)
     # Presolve has cut off optimal points and called the rest optimal (1.10 to 1.15: tests/oracle/test_cuts.py).
     highs.setOptionValue("presolve", "off")
@@ -76,21 +75,27 @@ def solve_folder(folder: Path) -> None:
         start = arrays["warm_start"]
         highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
 
-    def report(event: Any) -> None:
-        print("progress", event.data_out.mip_primal_bound, event.data_out.mip_dual_bound, flush=True)
+    def tell(event: Any) -> None:
+        report(event.data_out.mip_primal_bound, event.data_out.mip_dual_bound)
 
-    highs.cbMipImprovingSolution += report
-    highs.cbMipLogging += report
-    status = run_resolved(highs, lambda solver: solver.run())
+    highs.cbMipImprovingSolution += tell
+    highs.cbMipLogging += tell
+    status = run_resolved(highs, run)
     info = highs.getInfo()
     has_point = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
-    is_mip = bool(arrays["integer"].any())
-    np.savez(
-        folder / "result.npz",
-        status=status.name,
-        x=np.array(highs.getSolution().col_value) if has_point else np.zeros(0),
-        bound=info.mip_dual_bound if is_mip else info.objective_function_value,
-    )
+    bound = info.mip_dual_bound if arrays["integer"].any() else info.objective_function_value
+    return status.name, np.array(highs.getSolution().col_value) if has_point else np.zeros(0), bound
+
+
+def solve_folder(folder: Path) -> None:
+    with np.load(folder / "model.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files}
+
+    def report(incumbent: float, bound: float) -> None:
+        print("progress", incumbent, bound, flush=True)
+
+    status, x, bound = solve_mip(arrays, report, lambda solver: solver.run())
+    np.savez(folder / "result.npz", status=status, x=x, bound=bound)
 
 
 if __name__ == "__main__":

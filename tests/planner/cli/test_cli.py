@@ -464,11 +464,9 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.process
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
-@pytest.mark.parametrize(
-    ("solver", "number"), [("cbc", signal.SIGINT), ("highs", signal.SIGTERM)], ids=["cbc-ctrl-c", "highs-sigterm"]
-)
-def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, fleetplan: Command) -> None:
-    command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%", "--solver", solver]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_an_interrupt_keeps_the_best_plan(number: signal.Signals, fleetplan: Command) -> None:
+    command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%", "--solver", "cbc"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         solving = wait_until(lambda: solvers_of(process.pid) or process.poll() is not None)

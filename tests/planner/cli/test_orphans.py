@@ -31,6 +31,8 @@ with scratch_folder("cbc") as folder:
     input()
 """
 SOLVE = """\
+from solvers.backends import highs
+highs.MOST_COLUMNS_HERE = 0
 from tests.solvers.backends.test_solver_traps import market_split
 from solvers.backends.solve import solve_mip
 solve_mip(market_split(), solver={!r})

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from problems.model import Column, Model, Row, build_model
-from solvers.backends import cbc, child, solve
+from solvers.backends import cbc, child, highs, highs_child, solve
 from solvers.backends.cbc_log import CbcLog
 from solvers.backends.result import Claim, Request, Status, StoppedBy
 from solvers.backends.solve import SolverName, solve_mip
@@ -341,6 +341,29 @@ def test_5_the_watchdog_kills_what_outlives_its_limit(monkeypatch: pytest.Monkey
     assert lines == ["on"]
 
 
+class Deaf:
+    """A HiGHS that never ends by itself."""
+
+    cancelled = False
+
+    def startSolve(self) -> None: ...
+
+    def wait(self, seconds: float) -> tuple[bool, None]:
+        return self.cancelled, None
+
+    def cancelSolve(self) -> None:
+        self.cancelled = True
+
+
+def test_5_a_run_in_this_process_that_outlives_its_limit_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf = Deaf()
+    monkeypatch.setattr(child, "grace_s", lambda limit: 0.0)
+    monkeypatch.setattr(highs_child, "solve_mip", lambda arrays, report, run: run(deaf))
+    claim = highs.run_highs(Request(two_choices(), time_limit_s=0.01))
+    assert (claim.status, claim.x, claim.stopped_by) == (Status.NO_SOLUTION, None, StoppedBy.TIME)
+    assert deaf.cancelled
+
+
 def test_5_a_killed_run_keeps_the_warm_start_and_the_bound(fake_cbc: FakeCbc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "grace_s", lambda limit: 0.2)
     # Costs reach CBC multiplied by 256, to be near 1000.
@@ -369,6 +392,8 @@ def test_5_an_interrupted_cbc_is_not_believed() -> None:
 
 
 INTERRUPTED_SCRIPT = """
+from solvers.backends import highs
+highs.MOST_COLUMNS_HERE = {columns}
 from tests.solvers.backends.test_solver_traps import market_split
 from solvers.backends.solve import solve_mip
 solve_mip(market_split(), solver={solver!r}, on_progress=lambda *_: print("running", flush=True))
@@ -377,10 +402,10 @@ solve_mip(market_split(), solver={solver!r}, on_progress=lambda *_: print("runni
 
 @pytest.mark.process
 @linux_only
-@both
-def test_5_and_10_ctrl_c_ends_everything_at_once(solver: SolverName, tmp_path: Path) -> None:
+@pytest.mark.parametrize("solver, columns", [("cbc", 0), ("highs", 0), ("highs", 20_000)])
+def test_5_and_10_ctrl_c_ends_everything_at_once(solver: SolverName, columns: int, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED_SCRIPT.format(solver=solver)],
+        [sys.executable, "-c", INTERRUPTED_SCRIPT.format(solver=solver, columns=columns)],
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -389,7 +414,7 @@ def test_5_and_10_ctrl_c_ends_everything_at_once(solver: SolverName, tmp_path: P
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
-        assert processes_mentioning(str(tmp_path))
+        assert bool(processes_mentioning(str(tmp_path))) is (columns == 0)  # in a child
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE_S)
     finally:
