@@ -207,7 +207,7 @@ class _Work:
         together = complete_paths(self.fleet, tuple(cheapest)) if cheapest else None
         if together is None or together.objective >= solution.objective * (1 - SAME):
             return full
-        solution.offer(together)
+        solution.offer(self.fleet, together)
         solution.outcome = outcome_of(solution, self.options)
         return with_all_options(self.assembled(solution), self.candidates, self.fleet, together)[0]
 
@@ -219,7 +219,7 @@ def _first_plan(work: _Work, on_kept: OnKept | None) -> tuple[WarmStart, float]:
         return COLD_START, 0.0
     started = time.monotonic()
     solution = FleetSolution()
-    solution.offer(first)
+    solution.offer(work.fleet, first)
     plan = work.assembled(solution)
     broken = check_plan(plan.as_json(), screened=True)
     finish_s = FINISHING * (time.monotonic() - started)
@@ -280,8 +280,9 @@ def _searched(
     search_s = limit.left_s - finish_s - report_s
     if search_s > 0:
         return solve_fleet(fleet, replace(options, time_limit_s=search_s), on_progress, known)
-    solution = FleetSolution(outcome=Outcome.NOT_FOUND if known.start is None else Outcome.FEASIBLE)
-    solution.offer(known.start)
+    solution = FleetSolution()
+    solution.offer(fleet, known.start)
+    solution.outcome = Outcome.NOT_FOUND if solution.best is None else Outcome.FEASIBLE
     return solution
 
 

@@ -66,6 +66,24 @@ class Allowance:
 
 
 @dataclass(frozen=True, eq=False)
+class Room:
+    """What each month may still cost beside everything that allowances do not change, where a budget says so."""
+
+    month: np.ndarray
+    """[slot]"""
+    hours: np.ndarray
+    """of its month that a slot stands for [slot]"""
+    usd: np.ndarray
+    """left for allowances less what they save [month]"""
+
+    def beyond(self, usd_per_h: float, saved_usd_per_h: np.ndarray | float) -> float:
+        """By how much the month that exceeds its budget most does."""
+        saved = np.bincount(self.month, self.hours * saved_usd_per_h, len(self.usd))
+        beyond = float((usd_per_h * HOURS_PER_MONTH - saved - self.usd).max())
+        return beyond if beyond > SAME * float(np.abs(self.usd).max()) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class Allowances:
     """All of a fleet, in the order in which they cover."""
 
@@ -123,17 +141,19 @@ class Allowances:
         return float(sum(a.usd_per_h * units.get(a.key, 0.0) for a in self.each if not a.held))
 
     def best_units(
-        self, usage: Usage, weight: np.ndarray, known: Sequence[Mapping[str, float]] = ()
+        self, usage: Usage, weight: np.ndarray, known: Sequence[Mapping[str, float]] = (), room: Room | None = None
     ) -> dict[str, float]:
         """The amounts to sign for given usage: exactly for one allowance, for several each beside the others.
 
         What an hour saves grows ever slower with the amount, so the best is where another unit no longer pays, or in
-        steps one beside that.
+        steps one beside that. What a month costs falls and then rises with it, so where budgets leave only so much
+        room the best is the amount next to it that every month has room for. Where none is, it exceeds them least.
         """
 
-        def usd(units: Mapping[str, float]) -> float:
-            saved = float(np.sum(weight * self.saved_usd_per_h(units, usage)))
-            return self.usd_per_h(units) * HOURS_PER_MONTH - saved
+        def usd(units: Mapping[str, float]) -> tuple[float, float]:
+            saved, paid = self.saved_usd_per_h(units, usage), self.usd_per_h(units)
+            beyond = room.beyond(paid, saved) if room is not None else 0.0
+            return beyond, paid * HOURS_PER_MONTH - float(np.sum(weight * saved))
 
         held = {a.key: a.held for a in self.each if a.held}
         best = min(({**start, **held} for start in ({}, *known)), key=usd)
@@ -141,35 +161,90 @@ class Allowances:
             before = usd(best)
             for a in self.each:
                 others = {key: n for key, n in best.items() if key != a.key}
-                amounts = a.amounts_beside(self._where_it_stops_to_pay(a, others, usage, weight))
+                curve = self._curve(a, others, usage, len(weight))
+                wanted = [curve.where_it_stops_to_pay(weight)]
+                if room is not None:
+                    wanted += curve.where_room_begins_and_ends(room, self.usd_per_h(others))
+                amounts = {n: None for units in wanted for n in a.amounts_beside(units)}
                 best = min((best, *({**others, a.key: n} for n in amounts)), key=usd)
-            if usd(best) >= before - SAME * abs(before):
+            after = usd(best)
+            if after[0] >= before[0] * (1 - SAME) and after[1] >= before[1] - SAME * abs(before[1]):
                 break
         return {key: n for key, n in best.items() if n}
 
-    def _where_it_stops_to_pay(
-        self, a: Allowance, others: Mapping[str, float], usage: Usage, weight: np.ndarray
-    ) -> float:
-        """Units of an allowance up to which another one saves more than it costs, beside what others cover."""
+    def _curve(self, a: Allowance, others: Mapping[str, float], usage: Usage, slots: int) -> _Curve:
+        """What an allowance saves beside what others cover."""
         covered = self.covered(others, usage)
         left = {item: usage[item] for item in self.in_order(a) if item in usage}
+        by_others = np.zeros(slots)
         for (_, item), part in covered.items():
+            by_others = by_others + self.usd_of[item] * part
             if item in left:
                 left[item] = np.maximum(left[item] - part, 0.0)
-        if not left:
-            return 0.0
-        ends = np.cumsum([takes * left[item] for item, takes in ((i, a.takes[i]) for i in left)], axis=0)
+        ends = np.cumsum(np.reshape([a.takes[item] * left[item] for item in left], (len(left), slots)), axis=0)
         worth = np.array([self.usd_of[item] / a.takes[item] for item in left])
-        falls = np.append(worth, 0.0)[:-1] - np.append(worth[1:], 0.0)
-        at, drop = ends.ravel(), (falls[:, None] * weight[None, :]).ravel()
+        return _Curve(a, ends, -np.diff(worth, append=0.0), by_others)
+
+
+@dataclass(frozen=True, eq=False)
+class _Curve:
+    """What an allowance saves of given usage: falls @ min(what it covers, ends) in each hour."""
+
+    a: Allowance
+    ends: np.ndarray
+    """covered at which an item is covered as a whole, and the next one begins [item, slot]"""
+    falls: np.ndarray
+    """by which the worth of what is covered falls there, USD [item]"""
+    by_others: np.ndarray
+    """what others save, USD/h [slot]"""
+
+    @property
+    def _usd_per_covered(self) -> float:
+        """of a month, for what covers one an hour"""
+        return self.a.usd_per_h * HOURS_PER_MONTH / self.a.covers
+
+    def where_it_stops_to_pay(self, weight: np.ndarray) -> float:
+        """Units up to which another one saves more than it costs."""
+        at, drop = self.ends.ravel(), np.outer(self.falls, weight).ravel()
         order = np.argsort(at, kind="stable")
-        pays = float(weight.sum() * worth[0]) - np.cumsum(drop[order])
-        still = pays > a.usd_per_h * HOURS_PER_MONTH / a.covers * (1 + SAME)
-        first = float(weight.sum() * worth[0]) > a.usd_per_h * HOURS_PER_MONTH / a.covers
-        if not first:
+        worth, price = float(weight.sum() * self.falls.sum()), self._usd_per_covered
+        if worth <= price:
             return 0.0
+        still = worth - np.cumsum(drop[order]) > price * (1 + SAME)
         n = int(np.argmin(still)) if not still.all() else len(still) - 1
-        return min(float(at[order][n]) / a.covers, a.most)
+        return min(float(at[order][n]) / self.a.covers, self.a.most)
+
+    def where_room_begins_and_ends(self, room: Room, others_usd_per_h: float) -> list[float]:
+        """The fewest units and the most for which every month has room; where a month never has, what it costs least
+        with."""
+        low, high = 0.0, np.inf
+        for month, left in enumerate(room.usd.tolist()):
+            own = room.month == month
+            hours = room.hours[own]
+            at = self.ends[:, own].ravel()
+            order = np.argsort(at, kind="stable")
+            at, drop = at[order], np.outer(self.falls, hours).ravel()[order]
+            saved = np.cumsum(drop * at) + at * (drop.sum() - np.cumsum(drop))
+            nothing = others_usd_per_h * HOURS_PER_MONTH - float(hours @ self.by_others[own]) - left
+            x = np.concatenate([[0.0], at])
+            y = np.concatenate([[nothing], nothing + self._usd_per_covered * at - saved])
+            least = int(np.argmin(y))
+            if y[least] >= 0:
+                low = max(low, float(x[least]))
+                continue
+            if y[0] > 0:
+                k = int(np.argmax(y[: least + 1] <= 0))
+                low = max(low, float(x[k - 1] + (x[k] - x[k - 1]) * y[k - 1] / (y[k - 1] - y[k])))
+            after, beyond = x[least:], y[least:]
+            if beyond[-1] > 0:
+                k = int(np.argmax(beyond > 0))
+                high = min(
+                    high,
+                    float(after[k - 1] + (after[k] - after[k - 1]) * -beyond[k - 1] / (beyond[k] - beyond[k - 1])),
+                )
+            elif self._usd_per_covered:
+                high = min(high, float(after[-1] - beyond[-1] / self._usd_per_covered))
+        return [min(x / self.a.covers, self.a.most) for x in (low, high) if np.isfinite(x)]
 
 
 NO_ALLOWANCES = Allowances()

@@ -11,6 +11,7 @@ from tally import Attack, Row, tell
 
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.allowances import least_usd, monthly_case
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import lever_case
 from tests.oracle.plans import check_plan
@@ -21,19 +22,38 @@ GROUP = "proofs"
 SAME = 1e-6
 BEYOND_THE_TESTS = 100_000
 """seeds from here on are in no test"""
-KINDS: dict[str, tuple[str, int, Callable[[int], Case]]] = {
-    "shared": ("two workloads on offers of nearly the same price, with mixes and starts", 300, shared_case),
+
+
+def _optimum(case: Case) -> float:
+    return brute_force(case).objective
+
+
+KINDS: dict[str, tuple[str, int, Callable[[int], Case], Callable[[Case], float]]] = {
+    "shared": ("two workloads on offers of nearly the same price, with mixes and starts", 300, shared_case, _optimum),
     "levers": (
         "every lever: sharing, caches, waiting work, shedding, budgets, zones",
         200,
         lambda s: lever_case(s).case,
+        _optimum,
+    ),
+    "plans": (
+        "a savings plan beside a budget for each of several months",
+        100,
+        lambda s: monthly_case("dollars", s),
+        least_usd,
+    ),
+    "units": (
+        "provisioned units beside a budget for each of several months",
+        100,
+        lambda s: monthly_case("units", s),
+        least_usd,
     ),
 }
 
 
 def attack_proofs(attack: Attack) -> list[Row]:
     rows = []
-    for kind, (what, full, _) in KINDS.items():
+    for kind, (what, full, *_) in KINDS.items():
         row = Row(GROUP, f"tiny fleets against brute force: {what}; CBC and HiGHS in turn")
         seeds = [BEYOND_THE_TESTS * attack.seed + k for k in range(attack.times(full))]
         with ProcessPoolExecutor(attack.jobs) as pool:
@@ -51,9 +71,10 @@ def attack_proofs(attack: Attack) -> list[Row]:
 def _proved(kind: str, seed: int) -> tuple[list[str], float, str]:
     """What is wrong, how far the cost is above the optimum, and where."""
     solver: Any = ("cbc", "highs")[seed % 2]
-    case, place = KINDS[kind][2](seed), f"{kind} {seed} with {solver}"
+    _, _, case_of, least = KINDS[kind]
+    case, place = case_of(seed), f"{kind} {seed} with {solver}"
     try:
-        truth, found = brute_force(case).objective, solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+        truth, found = least(case), solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
         if truth == math.inf:
             bad = found.outcome is not Outcome.INFEASIBLE
             return ([f"{place}: {found.outcome.value}, but there is no plan"] if bad else []), -1.0, ""

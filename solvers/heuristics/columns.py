@@ -6,13 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.api_limit_rows import api_limits_are_kept
 from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral, Recipe, RecipeKey
-from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered, usage_to_cover
+from solvers.heuristics.incumbent import (
+    Incumbent,
+    complete,
+    in_order,
+    incumbent_of,
+    is_covered,
+    limits_are_kept,
+    usage_to_cover,
+)
 
 WHOLE = 1e-6
 AS_GOOD_AS_DONE = 1e-6
@@ -134,7 +141,7 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     as_bought = _with_purchases(fleet, v, x, paths)
     plans = [complete(fleet, paths), as_bought if is_covered(fleet, as_bought) else None]
-    kept = (plan for plan in plans if plan is not None and api_limits_are_kept(fleet, plan.paths))
+    kept = [plan for plan in plans if plan is not None and limits_are_kept(fleet, plan)]
     return min(kept, key=lambda plan: plan.objective, default=None)
 
 

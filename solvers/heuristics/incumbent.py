@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from problems.allowance import Usage
+from problems.allowance import Room, Usage
 from problems.api_limit_rows import api_limits_are_kept
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
@@ -154,11 +154,18 @@ def incumbent_of(
     purchases: dict[str, Purchase],
     known: Sequence[Mapping[str, float]] = (),
 ) -> Incumbent:
-    """An incumbent with its cost: USD per month, averaged over the months. `known` are amounts of allowances to try."""
+    """An incumbent with its cost: USD per month, averaged over the months. `known` are amounts of allowances to try.
+
+    A budget for each month decides on amounts as well: what costs least on average may cost a month too much.
+    """
     purchases = {g: _without_lone_spot(fleet, paths, g, bought) for g, bought in purchases.items()}
     signed: dict[str, float] = {}
     if fleet.allowances:
-        signed = fleet.cover.best_units(usage_to_cover(fleet, paths, purchases), fleet.weight, known)
+        room = None
+        if fleet.budget_usd_per_month is not None:
+            left = fleet.budget_usd_per_month - cost_by_month(fleet, paths, purchases)
+            room = Room(fleet.slot_month, fleet.slot_hours / fleet.weight_of_month[fleet.slot_month], left)
+        signed = fleet.cover.best_units(usage_to_cover(fleet, paths, purchases), fleet.weight, known, room)
     cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases, signed)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
     return Incumbent(paths, purchases, cost, penalty, signed)
@@ -253,8 +260,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if each is None and mean is None:
         return True
     usd = usd_by_month(fleet, plan)
-    within = each is None or bool(usd.max() <= each * (1 + 1e-9))
-    return within and (mean is None or bool(usd @ fleet.weight_of_month <= fleet.months * mean * (1 + 1e-9)))
+    within = each is None or bool(usd.max() <= each * (1 + KEPT_FRAC))
+    return within and (mean is None or bool(usd @ fleet.weight_of_month <= fleet.months * mean * (1 + KEPT_FRAC)))
 
 
 def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:

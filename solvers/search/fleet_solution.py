@@ -13,7 +13,7 @@ from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
 from problems.standing_apart import Apart
 from solvers.backends.solve import SolverName
-from solvers.heuristics.incumbent import Incumbent
+from solvers.heuristics.incumbent import Incumbent, limits_are_kept
 from solvers.pricing.budget_bounds import BudgetBound
 
 MOST_EARLIER = 8
@@ -155,9 +155,9 @@ class FleetSolution:
         """cost, and the penalty of what is shed"""
         return self.best.objective if self.best else np.inf
 
-    def offer(self, candidate: Incumbent | None) -> None:
-        """Take a plan that is better."""
-        if candidate is not None and candidate.objective < self.objective:
+    def offer(self, fleet: FleetProblem, candidate: Incumbent | None) -> None:
+        """Take a plan that is better, if it keeps the limits of the fleet."""
+        if candidate is not None and candidate.objective < self.objective and limits_are_kept(fleet, candidate):
             if self.best is not None:
                 self.earlier = [*self.earlier[1 - MOST_EARLIER :], self.best]
             self.best = candidate

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
-from solvers.heuristics.incumbent import limits_are_kept
 from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Progress, WarmStart
 from solvers.search.search import Search
 
@@ -46,8 +45,7 @@ class Narrower:
         try:
             Search(narrower, options, found, self._tell, self.known).run()
         finally:
-            if found.best is not None and limits_are_kept(self.fleet, found.best):
-                self.solution.offer(found.best)
+            self.solution.offer(self.fleet, found.best)
         paths: dict[object, Recipe] = {path.footprint: path for path in (*self.known.paths, *found.known.paths)}
         starts = [plan for plan in (self.known.start, self.solution.best) if plan is not None]
         start = min(starts, key=lambda plan: plan.objective, default=None)

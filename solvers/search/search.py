@@ -190,6 +190,9 @@ class Search:
         elif solution.outcome is Outcome.FEASIBLE:
             solution.outcome = Outcome.NOT_FOUND
 
+    def _offer(self, plan: Incumbent | None) -> None:
+        self.solution.offer(self.fleet, plan)
+
     def _late(self, needed_s: float = 0.0) -> bool:
         check()
         return self.done or time.monotonic() + needed_s >= self.deadline
@@ -316,21 +319,21 @@ class Search:
         """Plans in closed form, and the one that is known, improved for a while."""
         fleet, start = self.fleet, self.known.start
         if start is not None and limits_are_kept(fleet, start):
-            self.solution.offer(start)
+            self._offer(start)
         else:
-            self.solution.offer(simplest_plan(fleet))
-            self.solution.offer(within_budget(fleet, self.deadline))
+            self._offer(simplest_plan(fleet))
+            self._offer(within_budget(fleet, self.deadline))
         if self.solution.best is not None:
             soon = self.started + FIRST_FRAC * (self.deadline - self.started)
             better = improved(fleet, self.solution.best, soon)
-            self.solution.offer(with_fewer_vendors(fleet, better, soon))
+            self._offer(with_fewer_vendors(fleet, better, soon))
 
     def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
         """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
         fleet, solution = generated.fleet, self.solution
         for first in (heaviest_paths(generation.fleet, *generation.settled()), solution.best):
             if first is not None:
-                solution.offer(improved(fleet, first, until))
+                self._offer(improved(fleet, first, until))
         left = until - time.monotonic()
         if solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
             limit_s = None if left == np.inf else min(left * ROUNDING_FRAC, ROUNDING_S)
@@ -338,7 +341,7 @@ class Search:
             rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s, nodes)
             if rounded is not None:
                 rounded = improved(fleet, rounded, until)
-                solution.offer(with_fewer_vendors(fleet, with_fewer_offers(fleet, rounded, until), until))
+                self._offer(with_fewer_vendors(fleet, with_fewer_offers(fleet, rounded, until), until))
 
     def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
         """Look for better plans near the best one; choosing counts needs cuts about whole boxes first."""
@@ -347,12 +350,12 @@ class Search:
             return
         near = near_the_plan(generated.fleet, generated.priced, solution.best)
         if polish:
-            solution.offer(polished(near, solution.best, solver, until))
+            self._offer(polished(near, solution.best, solver, until))
         before = solution.best
         left = until - time.monotonic()
-        solution.offer(repaired(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
+        self._offer(repaired(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
         if polish and solution.best is not before:
-            solution.offer(polished(near, solution.best, solver, until))
+            self._offer(polished(near, solution.best, solver, until))
         elif polish and time.monotonic() < until:
             self.exhausted = before
 
@@ -414,7 +417,7 @@ class Search:
         )
         stopped = result.stopped_by.value if result.stopped_by is not None else None
         if result.x is not None:
-            solution.offer(from_solution(narrowed, v, result.x))
+            self._offer(from_solution(narrowed, v, result.x))
         infeasible = result.status is Status.INFEASIBLE and not left_out
         proved = np.inf if infeasible else min(result.bound, smallest_left_out)
         return _Program(
@@ -464,7 +467,7 @@ class Search:
         if generated.bound >= until or self._late(branch.next_s):
             return generated.bound, False
         first = heaviest_paths(branch.fleet, *branch.settled()) if generated.feasible else None
-        self.solution.offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
+        self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
         if self.second is not None:
             self.second.tell_again(branch, of_a_branch=True)
         if count_possible(branch, self.solution.objective, BRANCH_SERVINGS) > BRANCH_SERVINGS:

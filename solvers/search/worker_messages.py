@@ -11,7 +11,7 @@ from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import check
 from solvers.backends.solve import SolverName
 from solvers.heuristics.destroy_repair import near_the_plan
-from solvers.heuristics.incumbent import heaviest_paths, limits_are_kept
+from solvers.heuristics.incumbent import heaviest_paths
 from solvers.heuristics.rounding import near_paths
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import FleetSolution
@@ -47,8 +47,7 @@ class WorkerMessages:
     def hear(self) -> None:
         """Offer what it found since it was asked last."""
         for plan in self.beside.received():
-            if limits_are_kept(self.fleet, plan):
-                self.solution.offer(plan)
+            self.solution.offer(self.fleet, plan)
 
     def hear_to_the_end(self, gap_frac: float) -> None:
         """Where nothing more can be proved in time, it has the rest of it."""
@@ -64,7 +63,7 @@ class WorkerMessages:
             return
         first = not self.at_work
         if first:
-            self.solution.offer(heaviest_paths(generation.fleet, *generation.settled()))
+            self.solution.offer(self.fleet, heaviest_paths(generation.fleet, *generation.settled()))
         if self.solution.best is not None:
             near = near_the_plan(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not

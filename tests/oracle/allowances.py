@@ -1,7 +1,7 @@
 """Tiny fleets with a savings plan or provisioned units, and their optimum by trying everything, hour by hour.
 
 One length of requests, instances of one GPU, no mixes; one offer has a commitment, one has spot. In an hour the
-provider covers what it saves the largest share of first.
+provider covers what it saves the largest share of first. Months may differ, and each may have to keep to a budget.
 """
 
 from __future__ import annotations
@@ -64,6 +64,32 @@ def units_case(seed: int) -> Case:
     return Case(tuple(pools), offers, _hours(rng, slots), np.zeros(slots, dtype=int), allowances=(units,))
 
 
+def monthly_case(kind: str, seed: int) -> Case:
+    """Two or three months of growing or falling demand, none of which may cost more than a budget.
+
+    The budget is mostly between what the dearest month costs at least and what it costs in the cheapest plan.
+    """
+    rng = np.random.default_rng([seed, 24])
+    case = dollar_case(seed) if kind == "dollars" else units_case(seed)
+    slots, months = len(case.slot_hours), int(rng.integers(2, 4)) if len(case.slot_hours) > 2 else 2
+    month = np.sort(np.r_[np.arange(months), rng.integers(0, months, slots - months)])
+    growth = float(rng.uniform(0.6, 2.0)) ** month[:, None]
+    pools = tuple(
+        replace(p, rate_rps=p.rate_rps * growth / growth.max())
+        for p in case.pools[: 1 + (kind == "units" and seed % 2)]
+    )
+    share = rng.uniform(0.2, 1.0, slots)
+    hours = HOURS * share / np.bincount(month, share)[month]
+    takes = {item: n for item, n in case.allowances[0].takes.items() if not isinstance(item, tuple) or item[0] == "w0"}
+    allowances = (replace(case.allowances[0], takes=takes),) if len(pools) == 1 else case.allowances
+    case = replace(case, pools=pools, slot_hours=hours, slot_month=month, allowances=allowances)
+    plans = list(each_plan(case))
+    if not plans:
+        return case
+    dearest, least = min(plans, key=np.mean).max(), min(plan.max() for plan in plans)
+    return replace(case, budget_usd_per_month=float(least + rng.uniform(-0.2, 1.05) * (dearest - least)))
+
+
 def _hours(rng: np.random.Generator, slots: int) -> np.ndarray:
     share = rng.uniform(0.2, 1.0, slots)
     return HOURS * share / share.sum()
@@ -80,16 +106,59 @@ class Way:
 
 
 def least_usd(case: Case) -> float:
-    """What the cheapest plan costs a month; infinite where there is none."""
-    best = math.inf
+    """What the cheapest plan costs a month on average; infinite where there is none."""
+    budget = case.budget_usd_per_month
+    kept = (usd.mean() for usd in each_plan(case) if budget is None or usd.max() <= budget * (1 + 1e-9))
+    return float(min(kept, default=math.inf))
+
+
+def each_plan(case: Case) -> Iterator[np.ndarray]:
+    """What each month costs in the plans one of which is best."""
+    reserved = case.offers["g0"].reserved_usd_per_h.get("1y")
     for hours in every_choice(case):
         most = max(hour.running.get("g0", 0) for several in hours for hour in several)
-        reserved = case.offers["g0"].reserved_usd_per_h.get("1y")
         for held in range(most + 1 if reserved is not None else 1):
-            for amount in _amounts(case, hours):
-                usd = HOURS * (held * (reserved or 0.0) + amount * case.allowances[0].usd_per_h)
-                best = min(best, usd + usd_of_hours(case, hours, held, amount))
-    return best
+            for amount in _amounts_within(case, hours, held):
+                yield _usd_by_month(case, hours, held, amount)
+
+
+def _usd_by_month(case: Case, hours: list[list[Hour]], held: int, amount: float) -> np.ndarray:
+    """The least that each month can cost: its hours are independent of all others."""
+    reserved = case.offers["g0"].reserved_usd_per_h.get("1y") or 0.0
+    by_slot = np.array([min(hour.usd(held, amount) for hour in several) for several in hours])
+    paid = HOURS * (held * reserved + amount * case.allowances[0].usd_per_h)
+    return np.asarray(np.bincount(case.slot_month, by_slot * case.slot_hours) + paid)
+
+
+def _amounts_within(case: Case, hours: list[list[Hour]], held: int) -> list[float]:
+    """Amounts one of which is best: with a budget, also those where a month comes to cost just that.
+
+    Between two amounts where coverage ends with a whole instance, every way to serve an hour costs a straight line. So
+    where lines cross the best way changes, and between such points what a month costs is a straight line too.
+    """
+    amounts, budget = _amounts(case, hours), case.budget_usd_per_month
+    if budget is None or case.allowances[0].step is not None or case.allowances[0].held:
+        return amounts
+    fine = {amounts[0], amounts[-1]}
+    for low, high in itertools.pairwise(amounts):
+        fine |= {low, high}
+        for several in hours:
+            lines = {
+                (usd_low, usd_high)
+                for hour in several
+                for usd_low, usd_high in zip(hour.each_usd(held, low), hour.each_usd(held, high), strict=True)
+            }
+            for a, b in itertools.combinations(lines, 2):
+                at_low, at_high = a[0] - b[0], a[1] - b[1]
+                if at_low * at_high < 0:
+                    fine.add(low + (high - low) * at_low / (at_low - at_high))
+    found = sorted(fine)
+    usd = [_usd_by_month(case, hours, held, amount) - budget for amount in found]
+    for (low, at_low), (high, at_high) in itertools.pairwise(zip(found, usd, strict=True)):
+        for a, b in zip(at_low, at_high, strict=True):
+            if a * b < 0:
+                fine.add(float(low + (high - low) * a / (a - b)))
+    return sorted(fine)
 
 
 def every_choice(case: Case) -> Iterator[list[list[Hour]]]:
@@ -154,11 +223,14 @@ class Hour:
 
     def usd(self, held: int, amount: float) -> float:
         """What it costs at least, with so many instances reserved and so much signed, besides these."""
+        return min(self.each_usd(held, amount))
+
+    def each_usd(self, held: int, amount: float) -> list[float]:
+        """What it costs with each number of instances on demand, the others on spot."""
         left = {g: max(0, n - (held if g == "g0" else 0)) for g, n in self.running.items()}
         splits = (range(n + 1) if self.case.offers[g].spot_usd_per_h is not None else (n,) for g, n in left.items())
-        return min(
-            self._usd(dict(zip(left, on_demand, strict=True)), left, amount) for on_demand in itertools.product(*splits)
-        )
+        every = itertools.product(*splits)
+        return [self._usd(dict(zip(left, on_demand, strict=True)), left, amount) for on_demand in every]
 
     def _usd(self, on_demand: dict[str, int], left: dict[str, int], amount: float) -> float:
         (plan,), usd = self.case.allowances, 0.0

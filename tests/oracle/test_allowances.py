@@ -14,13 +14,13 @@ from problems.allowance import Allowance, Allowances
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
-from tests.oracle.allowances import dollar_case, least_usd, units_case
+from tests.oracle.allowances import dollar_case, least_usd, monthly_case, units_case
 from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
 from tests.support.rows import for_each
 
-DOLLARS, UNITS, SEVERAL = range(100), range(60), range(20)
+DOLLARS, UNITS, SEVERAL, MONTHLY = range(100), range(60), range(20), range(24)
 
 
 @cache
@@ -87,6 +87,28 @@ def test_a_budget_counts_what_is_signed_and_covered(seed: int) -> None:
     assert enough.objective == pytest.approx(truth, rel=1e-6)
     less = solve_fleet(replace(dollar_case(seed), budget_usd_per_month=truth * 0.99).fleet, Options(gap_frac=0.0))
     assert less.outcome is Outcome.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", MONTHLY)
+@pytest.mark.parametrize("kind", ["dollars", "units"])
+def test_a_budget_for_each_of_several_months_is_that_of_brute_force(kind: str, seed: int) -> None:
+    """What is signed is paid in every month, and demand differs by month: what is best on average may break a month."""
+    case = monthly_case(kind, seed)
+    agrees(case, least_usd(case), "cbc" if seed % 3 else "highs")
+
+
+def test_budgets_by_month_decide() -> None:
+    """Otherwise agreement would say little: of so many cases a budget makes the best plan dearer, or impossible."""
+    found: Counter[tuple[str, str]] = Counter()
+    for kind in ("dollars", "units"):
+        for seed in MONTHLY:
+            case = monthly_case(kind, seed)
+            usd, free = least_usd(case), least_usd(replace(case, budget_usd_per_month=None))
+            found[kind, "none" if usd == math.inf else "dearer" if usd > free * (1 + 1e-6) else "as cheap"] += 1
+    assert found == {
+        ("dollars", "as cheap"): 17, ("dollars", "dearer"): 6, ("dollars", "none"): 1,
+        ("units", "as cheap"): 16, ("units", "dearer"): 6, ("units", "none"): 2,
+    }  # fmt: skip
 
 
 def test_of_the_same_discount_what_takes_less_comes_first() -> None:

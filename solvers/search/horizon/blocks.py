@@ -245,10 +245,9 @@ class BlockSearches:
 def _at_hand(search: FleetSearch) -> FleetSolution:
     """The plan that a search would begin with."""
     solution = FleetSolution(known=search.known)
-    start = search.known.start
-    if start is None or not limits_are_kept(search.fleet, start):
-        start = simplest_plan(search.fleet)
-    solution.offer(start if start is not None and limits_are_kept(search.fleet, start) else None)
+    solution.offer(search.fleet, search.known.start)
+    if solution.best is None:
+        solution.offer(search.fleet, simplest_plan(search.fleet))
     solution.outcome = Outcome.NOT_FOUND if solution.best is None else Outcome.FEASIBLE
     return solution
 
