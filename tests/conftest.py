@@ -48,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """A folder for what is made once in a run (tests/support/shared_plans.py), of this process and of its workers."""
     costs.Depth.of_this_run = config.getoption("depth")
+    if config.getoption("write_costs") and costs.Depth.of_this_run != "all":
+        raise pytest.UsageError("--write-costs measures tests with all of their rows: add --depth all")
     if SHARED not in os.environ:
         folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="fleetplan-tests-")
         os.environ[BEGAN] = str(time.time())

@@ -36,17 +36,17 @@ def test_every_test_of_the_file_of_costs_is_there() -> None:
 
 
 class Asked:
-    """A test as pytest hands it over: its name, its marks, and how many seeds it has."""
+    """A test as pytest hands it over: its name, its marks, and how many rows it has."""
 
-    def __init__(self, name: str, marks: tuple[str, ...] = (), seeds: int = 1) -> None:
-        self.nodeid, self.marks, self.function = name, marks, SimpleNamespace(seeds=seeds)
+    def __init__(self, name: str, marks: tuple[str, ...] = (), rows: int = 1) -> None:
+        self.nodeid, self.marks, self.function = name, marks, SimpleNamespace(rows=rows)
 
     def get_closest_marker(self, mark: str) -> str | None:
         return mark if mark in self.marks else None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "marks", "seeds", "depths"),
+    ("seconds", "marks", "rows", "depths"),
     [
         (0.0, (), 1, "quick usual"),
         (0.3, (), 1, "usual"),
@@ -59,14 +59,14 @@ class Asked:
     ],
 )
 def test_what_a_test_costs_decides_when_it_runs(
-    seconds: float, marks: tuple[str, ...], seeds: int, depths: str, monkeypatch: pytest.MonkeyPatch
+    seconds: float, marks: tuple[str, ...], rows: int, depths: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(COSTS, "a.py::test", seconds)
-    asked: Any = Asked("a.py::test[case]", marks, seeds)
+    asked: Any = Asked("a.py::test[case]", marks, rows)
     assert [depth for depth in DEPTHS if is_wanted(asked, depth)] == [*depths.split(), "all"]
 
 
-def test_of_seeds_as_many_run_as_half_a_second_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_rows_as_many_run_as_half_a_second_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     @for_each("seed", range(60))

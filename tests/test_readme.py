@@ -42,6 +42,7 @@ def test_the_first_two_bash_blocks_are_the_two_commands() -> None:
     assert all(block.startswith("python3 -m venv .venv") and block.count("\n") == 1 for block in blocks[:2])
 
 
+@pytest.mark.smoke
 def test_the_output_shown_is_the_output() -> None:
     shown = README_BLOCK.findall(ALL)
     assert shown
@@ -49,6 +50,7 @@ def test_the_output_shown_is_the_output() -> None:
         assert text == readme_output(example)
 
 
+@pytest.mark.smoke
 def test_the_review_shown_is_the_review() -> None:
     ((_, example, text, _),) = REVIEW_BLOCK.findall(ALL)
     assert text == review_output(example)
@@ -117,6 +119,7 @@ def test_the_reference_is_that_of_the_public_names() -> None:
     assert API.read_text(encoding="utf-8") == api_reference.page()
 
 
+@pytest.mark.smoke
 @pytest.mark.process
 @pytest.mark.parametrize("page", sorted((DOCS / "start").glob("*.md")), ids=lambda p: p.stem)
 def test_tutorials_work_word_for_word(page: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,28 @@ def test_no_rows_are_no_success() -> None:
         for_each("row", [])(lambda row: None)()
 
 
-def test_what_is_no_row_is_a_fixture(tmp_path: Path) -> None:
+def test_what_is_no_row_is_a_fixture_and_each_row_has_a_folder_and_patches_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @for_each("name", ["a", "b"])
-    def writes(tmp_path: Path, name: str) -> None:
+    def writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        assert "PATCHED" not in os.environ and list(tmp_path.iterdir()) == []
+        monkeypatch.setenv("PATCHED", name)
         (tmp_path / name).touch()
 
-    assert list(inspect.signature(writes).parameters) == ["tmp_path"]
-    writes(tmp_path=tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    assert list(inspect.signature(writes).parameters) == ["tmp_path", "monkeypatch"]
+    writes(tmp_path=tmp_path, monkeypatch=monkeypatch)
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["a", "b"]
+
+
+def test_rows_that_are_skipped_hide_no_others() -> None:
+    @for_each("number", [1, 2, 3])
+    def odd(number: int) -> None:
+        if number == 1:
+            pytest.skip("one is left out")
+        assert number % 2
+
+    with pytest.raises(pytest.fail.Exception, match="1 of 3 rows:\n2: "):
+        odd()
+    with pytest.raises(pytest.skip.Exception, match="one is left out"):
+        for_each("number", [1])(lambda number: pytest.skip("one is left out"))()

@@ -20,6 +20,7 @@ def on_average(fleet: FleetProblem) -> FleetProblem:
     return replace(fleet, budget_usd_per_month=None, budget_usd_on_average=fleet.budget_usd_per_month)
 
 
+@pytest.mark.smoke
 @for_each("seed", SEEDS)
 def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
     case = lever_case(seed).case

@@ -32,6 +32,7 @@ def is_kept(cut: Apart, case: Case, plan: Incumbent) -> bool:
     return needed <= has + 1e-6
 
 
+@pytest.mark.smoke
 def test_bounds_hold_where_cuts_about_replicas_that_stand_apart_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brute force tells deployments of one size not apart, which is no more than standing apart takes."""
     found: list[Apart] = []

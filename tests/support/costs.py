@@ -46,10 +46,6 @@ class Depth:
 
     of_this_run = "usual"
 
-    @classmethod
-    def with_every_seed(cls) -> bool:
-        return cls.of_this_run in ("deep", "all")
-
 
 def name_of(test: Callable[..., Any]) -> str:
     code = inspect.unwrap(test).__code__
@@ -57,27 +53,27 @@ def name_of(test: Callable[..., Any]) -> str:
     return f"{file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else file.name}::{code.co_name}"
 
 
-def affordable(test: Callable[..., Any], seeds: Sequence[Any]) -> list[Any]:
-    """As many of its seeds as cost half a second, the first and the last among them."""
+def affordable(test: Callable[..., Any], rows: Sequence[Any]) -> list[Any]:
+    """As many rows of a test as cost half a second, the first and the last among them."""
     cost = COSTS.get(name_of(test), 0.0)
-    if Depth.with_every_seed() or cost <= USUAL_S:
-        return list(seeds)
-    number = max(1, int(len(seeds) * USUAL_S / cost))
-    return [seeds[round(i * (len(seeds) - 1) / max(1, number - 1))] for i in range(number)]
+    if Depth.of_this_run in ("deep", "all") or cost <= USUAL_S:
+        return list(rows)
+    number = max(1, int(len(rows) * USUAL_S / cost))
+    return [rows[round(i * (len(rows) - 1) / max(1, number - 1))] for i in range(number)]
 
 
 def is_wanted(item: pytest.Item, depth: str) -> bool:
-    """Whether a test runs at this depth: `deep` is what `usual` leaves out, seeds included."""
+    """Whether a test runs at this depth: `deep` is what `usual` leaves out, rows included."""
     if depth == "all":
         return True
     test = getattr(item, "function", None)
     cost = COSTS.get(item.nodeid.split("[")[0], 0.0)
-    seeds = getattr(test, "seeds", 1)
+    rows = getattr(test, "rows", 1)
     smoke = item.get_closest_marker("smoke") is not None
     elsewhere = any(item.get_closest_marker(mark) for mark in ELSEWHERE)
-    usual = smoke or (cost / seeds <= USUAL_S and not elsewhere)
+    usual = smoke or (cost / rows <= USUAL_S and not elsewhere)
     if depth == "deep":
-        return not usual or (seeds > 1 and cost > USUAL_S)
+        return not usual or (rows > 1 and cost > USUAL_S)
     return usual and (depth == "usual" or (cost <= QUICK_S and not elsewhere))
 
 

@@ -19,8 +19,8 @@ Test = Callable[..., None]
 def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], Test]:
     """Like `pytest.mark.parametrize`, but all rows are one test: `@for_each("seed", range(60))`.
 
-    They share the fixtures, but each has its own folder, its own patches, and to itself what it printed. Rows of a
-    `range` are seeds, any of which may show a fault: as many run as the measured cost allows (tests/support/costs.py).
+    They share the fixtures, but each has its own folder, its own patches, and to itself what it printed. Where all of
+    them cost too much for the usual run, as many run as it pays for, spread over all (tests/support/costs.py).
     """
     keys = (names,) if isinstance(names, str) else names
     values = [(row,) if isinstance(names, str) else tuple(row) for row in rows]
@@ -29,7 +29,7 @@ def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Tes
         @functools.wraps(check)
         def test(**fixtures: Any) -> None:
             assert values, "there are no rows"
-            some = costs.affordable(test, values) if isinstance(rows, range) else values
+            some = costs.affordable(test, values)
             offenders, skipped = [], []
             for number, row in enumerate(some):
                 try:
@@ -47,7 +47,7 @@ def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Tes
         signature = inspect.signature(check)
         fixtures = [p for p in signature.parameters.values() if p.name not in keys]
         test.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
-        test.seeds = getattr(check, "seeds", 1) * (len(values) if isinstance(rows, range) else 1)  # type: ignore[attr-defined]
+        test.rows = len(values) * getattr(check, "rows", 1)  # type: ignore[attr-defined]
         return test
 
     return decorated

@@ -14,8 +14,6 @@ from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 from tests.support.rows import for_each
 
-pytestmark = pytest.mark.process
-
 FIRST_STEP = ROOT / "planner" / "cli" / "fleetplan_command.py"
 FOREIGN = "import sys\nsys.exit('foreign code ran')\n"
 

@@ -129,6 +129,7 @@ def test_the_inner_process_itself_may_be_told_to_end(started: Started) -> None:
     assert ended(process) == (9, "interrupted: a plan")
 
 
+@pytest.mark.smoke
 def test_work_that_does_not_look_is_ended_at_once_or_after_a_while(started: Started) -> None:
     """At once where it would not stop anyway; else when it had time, or when somebody insists."""
     process = started("told('working')\nforever()")

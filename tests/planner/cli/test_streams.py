@@ -74,6 +74,7 @@ def test_closed_streams(here: Path) -> None:
     assert Path("plan.json").read_bytes() == plan
 
 
+@pytest.mark.smoke
 def test_a_full_stderr_costs_nothing(here: Path) -> None:
     with open("/dev/full", "w") as full:
         ran = fleetplan("plan small.yaml --out plan.json --format json", stdout=subprocess.PIPE, stderr=full)

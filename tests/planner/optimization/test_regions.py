@@ -38,6 +38,7 @@ baseline: openai/gpt-4o-mini
     )
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("fewer", [WEST, EAST])
 def test_a_region_more_never_makes_the_bound_exceed_the_plan_without_it(fewer: str) -> None:
     """In the west an instance that runs through is cheaper than one that is started for each, whatever the price."""

@@ -28,8 +28,6 @@ from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
 from tests.support.rows import for_each
 
-pytestmark = pytest.mark.process
-
 SWEEP = """\
 import sys
 from pathlib import Path

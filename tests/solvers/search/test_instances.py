@@ -17,8 +17,6 @@ import pytest
 from tests.support.places import ROOT
 from tests.support.rows import for_each
 
-pytestmark = pytest.mark.process
-
 KEYS = ["name", "cost_usd_per_h", "optimum_usd_per_h", "melange_usd_per_h", "seconds", "melange_seconds"]
 
 Ran = subprocess.CompletedProcess[str]

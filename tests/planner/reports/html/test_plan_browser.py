@@ -75,6 +75,7 @@ def test_it_fits_on_paper(name: str, page: Page, files: dict[str, Path]) -> None
     fits_on_paper(page, files[name])
 
 
+@pytest.mark.smoke
 def test_names_do_nothing(page: Page, files: dict[str, Path]) -> None:
     page.open(files["hostile"], 1280)
     names_are_text(page, HOSTILE)
