@@ -203,61 +203,24 @@ def power_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
 
     sum_g (box_kw[g] (reserved + on_demand + spot)[g,t] + gpu_kw[g] sum_r,s gpus[r,t,s] serve[r,t,s]) <= most
         for all t, where there is such a limit        [kW]
+
+    Instances that are there anyway, and that no recipe uses, take their part of the limit.
     """
-    if fleet.power is None or fleet.power.most_kw is None:
+    limit = fleet.power
+    if limit is None:
         return
-    idle = sum(kw for _, kw in _idle_kw(fleet))
-    for t, terms in enumerate(_kw_by_slot(fleet, v)):
-        row: dict[int, float] = {}
-        for _, column, kw in terms:
-            row[column] = row.get(column, 0.0) + kw
-        if row:
-            yield Row(("power", t), [*row.items()], "<=", fleet.power.most_kw - idle)
-
-
-def carbon_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
-    """No more is emitted in a month than may be, every GPU in use counted at its most.
-
-    sum_{g, t in m} hours[t] kg[g] (box_kw[g] (reserved + on_demand + spot)[g,t] + gpu_kw[g] sum_r,s gpus serve) <= most
-        for all months m, where there is such a limit        [kg/month]
-
-    Both sides count as much as the month does.
-    """
-    if fleet.power is None or fleet.power.most_kg_per_month is None:
-        return
-    idle_kg_per_h = sum(kw * fleet.power.kg_per_kwh[g] for g, kw in _idle_kw(fleet))
-    by_slot = _kw_by_slot(fleet, v)
-    for month in range(fleet.months):
-        row: dict[int, float] = {}
-        hours = 0.0
-        for t in np.flatnonzero(fleet.slot_month == month).tolist():
-            hours += float(fleet.slot_hours[t])
-            for g, column, kw in by_slot[t]:
-                kg = float(fleet.slot_hours[t]) * fleet.power.kg_per_kwh[g] * kw
-                row[column] = row.get(column, 0.0) + kg
-        terms = [(column, kg) for column, kg in row.items() if kg]
-        if terms:
-            most = fleet.power.most_kg_per_month * float(fleet.weight_of_month[month])
-            yield Row(("carbon", month), terms, "<=", most - hours * idle_kg_per_h)
-
-
-def _idle_kw(fleet: FleetProblem) -> list[tuple[str, float]]:
-    """What is drawn by instances that are there anyway and that no recipe uses."""
-    assert fleet.power is not None
-    idle = ((g, o.on_hand) for g, o in fleet.offers.items() if o.on_hand and g not in fleet.recipes_on)
-    return [(g, n * fleet.power.box_kw[g]) for g, n in idle]
-
-
-def _kw_by_slot(fleet: FleetProblem, v: Variables) -> list[list[tuple[str, int, float]]]:
-    """Offer, column and kW of each of its units [slot]"""
-    assert fleet.power is not None
-    found: list[list[tuple[str, int, float]]] = [[] for _ in fleet.slot_hours]
+    rows: list[dict[int, float]] = [{} for _ in fleet.slot_hours]
     for g in sorted(fleet.recipes_on):
         use = _gpus_by_slot(fleet, v, g, "in-use")
-        for t, terms in enumerate(found):
-            terms += [(g, c, fleet.power.box_kw[g]) for c in v.bought(fleet, g, t)]
-            terms += [(g, c, n * fleet.power.gpu_kw[g]) for c, n in use[t].items()]
-    return found
+        for t, row in enumerate(rows):
+            terms = [(c, limit.box_kw[g]) for c in v.bought(fleet, g, t)]
+            terms += [(c, n * limit.gpu_kw[g]) for c, n in use[t].items()]
+            for column, kw in terms:
+                row[column] = row.get(column, 0.0) + kw
+    idle = sum(o.on_hand * limit.box_kw[g] for g, o in fleet.offers.items() if o.on_hand and g not in fleet.recipes_on)
+    for t, row in enumerate(rows):
+        if row:
+            yield Row(("power", t), [*row.items()], "<=", limit.most_kw - idle)
 
 
 def few_gpu_types_are_used(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -387,7 +350,6 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     instance_quota_is_kept,
     gpu_quota_is_kept,
     power_is_kept,
-    carbon_is_kept,
     few_gpu_types_are_used,
     the_budget_is_kept,
     the_budget_of_all_months_is_kept,

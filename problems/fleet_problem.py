@@ -14,7 +14,7 @@ from problems.allowance import NO_ALLOWANCES, Allowance, Allowances, Item
 from problems.api_limits import ApiLimit
 from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
 from problems.packing import most_of_a_box
-from problems.power import PowerLimits
+from problems.power import PowerLimit
 from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
@@ -102,8 +102,8 @@ class FleetProblem:
     """for any month"""
     budget_usd_on_average: float | None = None
     """for a month on average over all of them"""
-    power: PowerLimits | None = None
-    """limits on what is drawn and emitted; None: none"""
+    power: PowerLimit | None = None
+    """a limit on what is drawn; None: none"""
     api_limits: tuple[ApiLimit, ...] = ()
     """what APIs take in the busiest minute of an hour"""
     team_usd_per_month: float = 0.0

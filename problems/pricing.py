@@ -60,7 +60,7 @@ class Prices:
     limited_usd_factor: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     """how much more a dollar of a pool's bill at an API weighs where the API takes no more in a minute [slot]"""
     power_usd: dict[str, np.ndarray] = field(default_factory=dict)
-    """on top of a GPU in use, for what it draws and emits where that is paid for or limited, by offer [slot]"""
+    """on top of a GPU in use, for what it draws where that is paid for or limited, by offer [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -201,7 +201,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
     fits: dict[tuple[str, str, int], np.ndarray] = {}
     spared: dict[tuple[str, str], np.ndarray] = {}
-    kw, kg = np.zeros(slots), np.zeros(fleet.months)
+    kw = np.zeros(slots)
     minutes: dict[tuple[str, str], np.ndarray] = {}
     for key, dual in row_duals.items():
         if key[0] == "in-use":
@@ -228,8 +228,6 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             minutes.setdefault((key[1], key[2]), np.zeros(slots))[key[3]] = -dual
         elif key[0] == "power":
             kw[key[1]] = max(-dual, 0.0)
-        elif key[0] == "carbon":
-            kg[key[1]] = max(-dual, 0.0)
         elif key[0] == "rounded" and dual > 0:
             rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
@@ -243,7 +241,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
         if kind.startswith(APART):
             apart.setdefault(g, []).extend(cuts)
     spared = {item: np.minimum(usd, factor) for item, usd in spared.items()}  # interior points may be a hair beyond
-    power = _usd_of_power(fleet, kw, kg, factor)
+    power = _usd_of_power(fleet, kw, factor)
     limited = _factors_of_limits(fleet, minutes)
     return Prices(
         gpu, firm, factor, team, types, boxes, beyond, together, apart, fits, vendors, spared, limited, power,
@@ -257,15 +255,12 @@ def energy_usd(fleet: FleetProblem, usd_factor: np.ndarray) -> dict[str, np.ndar
     return {g: fleet.weight * usd_factor * usd for g, usd in paid.items()}
 
 
-def _usd_of_power(
-    fleet: FleetProblem, kw_usd: np.ndarray, kg_usd: np.ndarray, usd_factor: np.ndarray
-) -> dict[str, np.ndarray]:
-    """What a GPU in use pays for what it draws and emits, at prices of a kW in a slot and of a kg in a month."""
+def _usd_of_power(fleet: FleetProblem, kw_usd: np.ndarray, usd_factor: np.ndarray) -> dict[str, np.ndarray]:
+    """What a GPU in use pays for what it draws, at prices of a kW in a slot."""
     limits, usd = fleet.power, energy_usd(fleet, usd_factor)
-    if limits is None or not (kw_usd.any() or kg_usd.any()):
+    if limits is None or not kw_usd.any():
         return usd
-    of_a_kg = fleet.slot_hours * kg_usd[fleet.slot_month]
-    limited = {g: gpu_kw * (kw_usd + limits.kg_per_kwh[g] * of_a_kg) for g, gpu_kw in limits.gpu_kw.items()}
+    limited = {g: gpu_kw * kw_usd for g, gpu_kw in limits.gpu_kw.items()}
     return limited | {g: each + limited.get(g, 0.0) for g, each in usd.items()}
 
 

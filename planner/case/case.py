@@ -262,8 +262,6 @@ class Limits(Strict):
     """3 or 12, where there is such a budget"""
     power_kw: float | None = None
     """most that may be drawn at any time, GPUs in use at the most that they draw; None: any"""
-    co2_kg_per_month: float | None = None
-    """most CO2e of any month, counted in the same way; None: any"""
     api_per_minute: dict[str, float] | None = None
     """most that an API takes in the busiest minute of an hour, by API and what is counted (requests, tokens,
     input_tokens, output_tokens), such as "openai/gpt-4.1 tokens"; None: any amount"""

@@ -86,13 +86,13 @@ def one_after_the_other(changes: list[Change]) -> Change:
 
 
 without_quotas: Change = with_limits(
-    max_gpus={}, max_instances={}, budget_usd_per_month=None, power_kw=None, co2_kg_per_month=None, api_per_minute=None
+    max_gpus={}, max_instances={}, budget_usd_per_month=None, power_kw=None, api_per_minute=None
 )
 
 
 def has_quotas(case: Case) -> bool:
     limits = case.limits
-    amounts = (limits.budget_usd_per_month, limits.power_kw, limits.co2_kg_per_month)
+    amounts = (limits.budget_usd_per_month, limits.power_kw)
     quotas = limits.max_gpus or limits.max_instances or limits.api_per_minute
     return bool(quotas or any(most is not None for most in amounts))
 

@@ -20,7 +20,7 @@ def limits_hold(checked: Checked) -> Iterator[str]:
     yield from _few_vendors_are_used(checked)
     yield from _budget_is_kept(checked)
     yield from _share_of_the_budget_is_kept(checked)
-    yield from _power_and_carbon_are_kept(checked)
+    yield from _power_is_kept(checked)
     yield from apis_take_it(checked)
 
 
@@ -73,13 +73,12 @@ def _share_of_the_budget_is_kept(checked: Checked) -> Iterator[str]:
         yield f"a month costs ${spent:,.2f} on average, the budget of {said} leaves ${share:,.2f}"
 
 
-def _power_and_carbon_are_kept(checked: Checked) -> Iterator[str]:
+def _power_is_kept(checked: Checked) -> Iterator[str]:
     """Every GPU that a replica uses at the most that it draws, the others idle, each with its part of the box."""
-    limits, power, months = checked.case.limits, checked.case.power, checked.account.months
-    if power is None or (limits.power_kw is None and limits.co2_kg_per_month is None):
+    most_kw, power = checked.case.limits.power_kw, checked.case.power
+    if power is None or most_kw is None:
         return
-    kg_by_month = [0.0] * months
-    for t, slot in enumerate(checked.plan.slots):
+    for t in range(len(checked.plan.slots)):
         kw = 0.0
         for key, offer in checked.case.offers.items():
             lines = [line for line in checked.plan.fleet if line.offer == key]
@@ -99,11 +98,5 @@ def _power_and_carbon_are_kept(checked: Checked) -> Iterator[str]:
             idle_w = (boxes * offer.gpus - used) * gpu.idle_w
             watts = boxes * offer.gpus * gpu.host_w + idle_w + used * gpu.most_frac * gpu.tdp_w
             kw += site.pue * watts / 1000
-            weight = checked.case.months[slot.month].weight if checked.case.months else 1.0
-            hours = slot.hours_per_month / weight
-            kg_by_month[slot.month] += hours * site.pue * watts / 1000 * site.grid_g_per_kwh / 1000
-        if limits.power_kw is not None and kw > limits.power_kw * (1 + REL):
-            yield f"slot {t}: up to {kw:,.3f} kW are drawn, {limits.power_kw:,.3f} allowed"
-    for month, kg in enumerate(kg_by_month):
-        if limits.co2_kg_per_month is not None and kg > limits.co2_kg_per_month * (1 + REL):
-            yield f"month {month + 1}: up to {kg:,.1f} kg CO2e are emitted, {limits.co2_kg_per_month:,.1f} allowed"
+        if kw > most_kw * (1 + REL):
+            yield f"slot {t}: up to {kw:,.3f} kW are drawn, {most_kw:,.3f} allowed"

@@ -151,7 +151,7 @@ def _unserved(replanner: Replanner, case: Case) -> list[str]:
     """Workloads that nothing on the menu can serve, however much of it there is."""
     unlimited = with_limits(
         budget_usd_per_month=None, budget_usd=None, budget_months=None,
-        power_kw=None, co2_kg_per_month=None, max_gpus={}, max_instances={},
+        power_kw=None, max_gpus={}, max_instances={},
         max_gpu_types=None, max_vendors=None, api_per_minute=None,
     )(case)  # fmt: skip
     doubtful = [w for w in case.workloads if not replanner.fleet.recipes_of[w.name]]

@@ -89,17 +89,14 @@ def _money(case: Case) -> Iterator[Limit]:
 
 
 def _power(case: Case) -> Iterator[Limit]:
-    """Power and carbon, in round figures up to ten times as much."""
-    for field, unit in (("power_kw", "kW"), ("co2_kg_per_month", "kg CO2e a month")):
-        now = getattr(case.limits, field)
-        if now is None:
-            continue
+    """In round figures up to ten times as much."""
+    now = case.limits.power_kw
+    if now is not None:
 
-        def to(most: float, field: str = field, unit: str = unit, now: float = now) -> Experiment:
-            label = f"allow {most:g} {unit} instead of {now:g} (policy.{field})"
-            return Experiment(label, with_limits(**{field: most}))
+        def to(most: float) -> Experiment:
+            return Experiment(f"allow {most:g} kW instead of {now:g} (policy.power_kw)", with_limits(power_kw=most))
 
-        yield _amount(f"policy.{field}", now, to)
+        yield _amount("policy.power_kw", now, to)
 
 
 def _api_minutes(case: Case) -> Iterator[Limit]:

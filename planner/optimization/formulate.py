@@ -19,7 +19,7 @@ from planner.case.terms import is_long
 from planner.catalog.terms import is_bought
 from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
-from problems.power import PowerLimits
+from problems.power import PowerLimit
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 from solvers.backends.clock import check
@@ -44,7 +44,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         month_weight=np.array([m.weight for m in case.months]) if case.months else None,
         budget_usd_per_month=budget_left(case),
         budget_usd_on_average=average_left(case),
-        power=power_limits(case),
+        power=power_limit(case),
         api_limits=tuple(limits_of_apis(case, slots, lambda w: [g.key for g in pools if g.workloads == (w.name,)])),
         team_usd_per_month=case.engineers_usd_per_month,
         vendors=vendor_rules(case),
@@ -52,20 +52,18 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
     )
 
 
-def power_limits(case: Case) -> PowerLimits | None:
-    """What boxes draw and emit, where the policy limits that; offers whose power is not known are on no such menu."""
-    limits, power = case.limits, case.power
-    if power is None or (limits.power_kw is None and limits.co2_kg_per_month is None):
+def power_limit(case: Case) -> PowerLimit | None:
+    """What boxes draw, where the policy limits that; offers whose power is not known are on no such menu."""
+    most_kw, power = case.limits.power_kw, case.power
+    if power is None or most_kw is None:
         return None
     offers = {key: offer for key, offer in case.offers.items() if offer.gpu in power.gpus}
     sites = {key: site_of(power, offer) for key, offer in offers.items()}
     gpus = {key: power.gpus[offer.gpu] for key, offer in offers.items()}
-    return PowerLimits(
+    return PowerLimit(
         box_kw={k: sites[k].pue * o.gpus * (gpus[k].host_w + gpus[k].idle_w) / 1e3 for k, o in offers.items()},
         gpu_kw={k: sites[k].pue * (gpus[k].most_w - gpus[k].idle_w) / 1e3 for k in offers},
-        kg_per_kwh={k: sites[k].grid_g_per_kwh / 1e3 for k in offers},
-        most_kw=limits.power_kw,
-        most_kg_per_month=limits.co2_kg_per_month,
+        most_kw=most_kw,
     )
 
 

@@ -21,7 +21,7 @@ from planner.case.case import Case
 from planner.case.changes import Change
 from planner.case.quarters import held_usd_per_month
 from planner.case.slots import slots_of
-from planner.optimization.formulate import average_left, budget_left, formulate, power_limits
+from planner.optimization.formulate import average_left, budget_left, formulate, power_limit
 from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import Limit, Stopped, TimeIsUp, check, limited_to, why_stopped
 from solvers.heuristics.incumbent import Incumbent, usd_by_month
@@ -217,9 +217,8 @@ def _recipes_by(case: Case) -> tuple[object, ...]:
     replicas = (limits.min_replicas, limits.spread, limits.max_gpus_per_replica, limits.parallelism, limits.speculation)
     allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden, limits.max_boxes_per_replica)
     vendors = (limits.max_vendors, limits.vendor_usd_per_month)
-    power = (limits.power_kw is None, limits.co2_kg_per_month is None)
     minutes = (limits.api_per_minute, limits.api_cached_weight, limits.api_minute_peak)
-    return (*replicas, *minutes, limits.max_deployments, *power, *allowed, *vendors)
+    return (*replicas, *minutes, limits.max_deployments, limits.power_kw is None, *allowed, *vendors)
 
 
 def _within(fleet: FleetProblem, case: Case) -> FleetProblem:
@@ -232,5 +231,5 @@ def _within(fleet: FleetProblem, case: Case) -> FleetProblem:
         max_gpu_types=limits.max_gpu_types,
         budget_usd_per_month=budget_left(case),
         budget_usd_on_average=average_left(case),
-        power=power_limits(case),
+        power=power_limit(case),
     )

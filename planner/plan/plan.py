@@ -252,7 +252,7 @@ class PowerPlan(Strict):
     kwh_per_month: float
     co2_kg_per_month: float
     rated_co2_kg_per_month: float
-    """of the month with the most, counted as rated: what policy.co2_kg_per_month limits"""
+    """of the month with the most, every GPU in use at the most that it can draw"""
     joules_per_token: float | None = None
     """of the tokens that GPUs read and write; None: they answer nothing, or the power of some is not known"""
     error_frac: float

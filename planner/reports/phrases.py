@@ -523,9 +523,6 @@ def within_budget(plan: Plan) -> str:
     return f"budget of {usd(limits.budget_usd)} a {limits.budget_period}: {of_it}{beside}"
 
 
-AMOUNTS = ("power_kw", "co2_kg_per_month")
-
-
 def limits_reached(plan: Plan) -> Iterator[str]:
     """Each limit once, with what it limits and for how long."""
     grouped: dict[tuple[str, float], list[Binding]] = {}
@@ -538,7 +535,7 @@ def limits_reached(plan: Plan) -> Iterator[str]:
         if limit == "budget":
             yield f"the budget of {usd(value)} a {plan.case.limits.budget_period}"
             continue
-        if limit in AMOUNTS:
+        if limit == "power_kw":
             yield f"{limit} {value:,.4g} ({of[0].hours_per_month:,.0f} h a month)"
             continue
         names = [b.name for b in of[:NAMES_SHOWN] if b.name]

@@ -70,14 +70,14 @@ def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
 
 
 def asks_no_more(fleet: FleetProblem, a: str, b: str) -> bool:
-    """Whether nothing but prices speaks for b: rules about vendors, power, carbon, energy, what allowances cover."""
+    """Whether nothing but prices speaks for b: rules about vendors, power, energy, what allowances cover."""
     if fleet.offers[a].usd_per_gpu_h > fleet.offers[b].usd_per_gpu_h * (1 + SAME):
         return False
     return fleet.vendors.no_more(a, b) and _covered_no_worse(fleet, a, b) and _draws_no_more(fleet, a, b)
 
 
 def _draws_no_more(fleet: FleetProblem, a: str, b: str) -> bool:
-    """Whether what is bought of b draws and emits no more if it is bought of a, where that is limited."""
+    """Whether what is bought of b draws no more if it is bought of a, where that is limited."""
     return fleet.power is None or fleet.power.no_more(a, fleet.offers[a].box, b, fleet.offers[b].box)
 
 

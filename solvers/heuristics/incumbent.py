@@ -265,11 +265,11 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
 
 
 def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
-    """Whether what is there, and the GPUs in use at their most, draw and emit no more than may be."""
-    limits = fleet.power
-    if limits is None:
+    """Whether what is there, and the GPUs in use at their most, draw no more than may be."""
+    limit = fleet.power
+    if limit is None:
         return True
-    kw, kg_per_h = np.zeros(len(fleet.slot_hours)), np.zeros(len(fleet.slot_hours))
+    kw = np.zeros(len(fleet.slot_hours))
     for g, offer in fleet.offers.items():
         bought = plan.purchases.get(g)
         boxes = np.full(len(fleet.slot_hours), float(offer.on_hand))
@@ -279,12 +279,8 @@ def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
             gpus = np.zeros(len(fleet.slot_hours))
             for path in plan.paths:
                 np.add.at(gpus, path.slot, path.gpus_on(g))
-            own = limits.kw(g, boxes, gpus)
-            kw, kg_per_h = kw + own, kg_per_h + own * limits.kg_per_kwh[g]
-    if limits.most_kw is not None and kw.max() > limits.most_kw * (1 + KEPT_FRAC):
-        return False
-    kg = np.bincount(fleet.slot_month, kg_per_h * fleet.slot_hours, fleet.months) / fleet.weight_of_month
-    return limits.most_kg_per_month is None or bool(kg.max() <= limits.most_kg_per_month * (1 + KEPT_FRAC))
+            kw = kw + limit.kw(g, boxes, gpus)
+    return bool(kw.max() <= limit.most_kw * (1 + KEPT_FRAC))
 
 
 def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:

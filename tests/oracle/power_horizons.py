@@ -1,4 +1,4 @@
-"""Tiny random horizons with limits on power and carbon; their optimum by trying everything.
+"""Tiny random horizons with limits on power; their optimum by trying everything.
 
 Each block is a tiny fleet of power_limits.py, with limits of its own; what is signed draws whether anything runs on it
 or not. Every number of every commitment is tried with every way to serve.
@@ -25,14 +25,11 @@ def powered_horizon(seed: int) -> TinyHorizon:
 
 
 def _block(case: Case, rng: np.random.Generator, factor: float) -> Case:
-    """Other demand, and limits of its own."""
+    """Other demand, and a limit of its own."""
     assert case.power is not None
-    kw, kg = (
-        None if most is None else most * float(rng.uniform(0.8, 2.0))
-        for most in (case.power.most_kw, case.power.most_kg_per_month)
-    )
+    kw = case.power.most_kw * float(rng.uniform(0.8, 2.0))
     pools = tuple(replace(pool, rate_rps=pool.rate_rps * factor) for pool in case.pools)
-    return replace(case, pools=pools, power=replace(case.power, most_kw=kw, most_kg_per_month=kg))
+    return replace(case, pools=pools, power=replace(case.power, most_kw=kw))
 
 
 def powered_costs(horizon: TinyHorizon) -> tuple[float, float]:
@@ -57,20 +54,17 @@ def _least(case: Case, there: dict[str, int]) -> float:
 
 
 def _usd(case: Case, several: tuple[Way, ...], there: dict[str, int]) -> float:
-    """What a month costs besides what is there; infinite where too much is drawn or emitted."""
-    limits, total = case.power, 0.0
-    assert limits is not None
+    """What a month costs besides what is there; infinite where too much is drawn."""
+    limit, total = case.power, 0.0
+    assert limit is not None
     for t in range(SLOTS):
-        kw = kg = 0.0
+        kw = 0.0
         for g, offer in case.offers.items():
             used = sum(way.counts[t] for way in several if way.offer == g)
             boxes = max(there[g], -(-used // offer.box))
             total += HOURS * (boxes - there[g]) * (offer.on_demand_usd_per_h or 0.0)
-            drawn = boxes * limits.box_kw[g] + used * limits.gpu_kw[g]
-            kw, kg = kw + drawn, kg + HOURS * drawn * limits.kg_per_kwh[g]
-        if limits.most_kw is not None and kw > limits.most_kw * (1 + 1e-9):
-            return math.inf
-        if limits.most_kg_per_month is not None and kg > limits.most_kg_per_month * (1 + 1e-9):
+            kw += boxes * limit.box_kw[g] + used * limit.gpu_kw[g]
+        if kw > limit.most_kw * (1 + 1e-9):
             return math.inf
         total += sum(way.bills[t] for way in several)
     return total / SLOTS

@@ -1,4 +1,4 @@
-"""Tiny fleets whose power and carbon are limited, and their optimum by trying everything.
+"""Tiny fleets whose power is limited, and their optimum by trying everything.
 
 Two months of one slot, one length of requests, replicas of one GPU in boxes of one or two, no mixes; one offer has a
 commitment too, whose boxes draw whether anything runs or not.
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.power import PowerLimits
+from problems.power import PowerLimit
 from tests.oracle.two_months import HOURS, SLOTS, Way, two_month_case, ways
 from tests.support.fleets import Case
 
@@ -26,14 +26,12 @@ def power_case(seed: int) -> Case:
         reserved = {term: box * usd for term, usd in offer.reserved_usd_per_h.items()}
         on_hand = int(rng.random() < 0.2)
         offers[g] = replace(offer, box=box, reserved_usd_per_h=reserved, on_hand=on_hand, **prices)
-    limits = PowerLimits(
+    limit = PowerLimit(
         box_kw={g: float(rng.uniform(0.1, 0.6)) * offer.box for g, offer in offers.items()},
         gpu_kw={g: float(rng.uniform(0.2, 0.9)) for g in offers},
-        kg_per_kwh={g: float(rng.choice([0.0, 0.05, 0.4, 0.7])) for g in offers},
-        most_kw=float(rng.uniform(0.5, 3.0)) if rng.random() < 0.7 else None,
-        most_kg_per_month=float(rng.uniform(50, 700)) if rng.random() < 0.7 else None,
+        most_kw=float(rng.uniform(0.5, 3.0)),
     )
-    return replace(case, offers=offers, power=limits)
+    return replace(case, offers=offers, power=limit)
 
 
 def least_usd(case: Case) -> float:
@@ -48,21 +46,18 @@ def least_usd(case: Case) -> float:
 
 
 def _usd(case: Case, several: tuple[Way, ...], gpus: dict[str, list[int]], signed: int) -> float:
-    """What these ways cost with so many commitments to g0; infinite where they draw or emit too much."""
+    """What these ways cost with so many commitments to g0; infinite where they draw too much."""
     total = 0.0
     for t in range(SLOTS):
-        kw, kg = 0.0, 0.0
+        kw = 0.0
         for g, offer in case.offers.items():
             there = offer.on_hand + (signed if g == "g0" else 0)
             boxes = max(there, -(-gpus[g][t] // offer.box))
             total += HOURS * (boxes - there) * (offer.on_demand_usd_per_h or 0.0)
             total += HOURS * (signed * offer.reserved_usd_per_h["1y"] if g == "g0" else 0.0)
             assert case.power is not None
-            drawn = boxes * case.power.box_kw[g] + gpus[g][t] * case.power.gpu_kw[g]
-            kw, kg = kw + drawn, kg + HOURS * drawn * case.power.kg_per_kwh[g]
-        if case.power.most_kw is not None and kw > case.power.most_kw * (1 + 1e-9):
-            return math.inf
-        if case.power.most_kg_per_month is not None and kg > case.power.most_kg_per_month * (1 + 1e-9):
+            kw += boxes * case.power.box_kw[g] + gpus[g][t] * case.power.gpu_kw[g]
+        if kw > case.power.most_kw * (1 + 1e-9):
             return math.inf
         total += sum(way.bills[t] for way in several)
     return total / SLOTS

@@ -1,4 +1,4 @@
-"""Limits on power and carbon against the whole truth of tiny cases: CBC, HiGHS, bounds, and plans that keep them."""
+"""Limits on power against the whole truth of tiny cases: CBC, HiGHS, bounds, and plans that keep them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from problems.power import PowerLimits
+from problems.power import PowerLimit
 from solvers.heuristics.incumbent import limits_are_kept
 from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
@@ -39,10 +39,10 @@ def test_the_limits_decide() -> None:
     for seed in SEEDS:
         case = power_case(seed)
         assert case.power is not None
-        free = least_usd(replace(case, power=replace(case.power, most_kw=None, most_kg_per_month=None)))
+        free = least_usd(replace(case, power=replace(case.power, most_kw=math.inf)))
         outcomes["infeasible"] += truth_of(seed) == math.inf > free
         outcomes["costs more"] += math.inf > truth_of(seed) > free * (1 + 1e-6)
-    assert outcomes == {"costs more": 25, "infeasible": 3}
+    assert outcomes == {"costs more": 22, "infeasible": 4}
 
 
 @for_each("seed", SEEDS[::3])
@@ -50,14 +50,13 @@ def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
     check_bounds(power_case(seed).fleet, truth_of(seed))
 
 
-@pytest.mark.parametrize("limit", ["most_kw", "most_kg_per_month"])
-def test_a_plan_that_draws_too_much_is_not_kept(limit: str) -> None:
+def test_a_plan_that_draws_too_much_is_not_kept() -> None:
     case = power_case(0)
     found = solve_fleet(replace(case, power=None).fleet, Options(gap_frac=0.0)).best
     assert found is not None
     assert any(p.on_demand.any() or any(p.reserved.values()) for p in found.purchases.values())
-    boxes, gpus, carbon = (dict.fromkeys(case.offers, each) for each in (0.3, 0.5, 0.4))
-    wide, narrow = (PowerLimits(boxes, gpus, carbon, **{limit: most}) for most in (1e6, 0.1))
+    boxes, gpus = (dict.fromkeys(case.offers, each) for each in (0.3, 0.5))
+    wide, narrow = (PowerLimit(boxes, gpus, most) for most in (1e6, 0.1))
     assert limits_are_kept(replace(case, power=wide).fleet, found)
     assert not limits_are_kept(replace(case, power=narrow).fleet, found)
 
@@ -65,12 +64,10 @@ def test_a_plan_that_draws_too_much_is_not_kept(limit: str) -> None:
 def limited_case(seed: int, looser: float) -> Case:
     """Spot, boxes of up to four, several months and mixes, which brute force above does not try."""
     rng, case = np.random.default_rng([seed, 77]), random_case(seed)
-    power = PowerLimits(
+    power = PowerLimit(
         box_kw={g: float(rng.uniform(0.1, 0.6)) * offer.box for g, offer in case.offers.items()},
         gpu_kw={g: float(rng.uniform(0.2, 0.9)) for g in case.offers},
-        kg_per_kwh={g: float(rng.choice([0.0, 0.05, 0.4, 0.7])) for g in case.offers},
         most_kw=looser * float(rng.uniform(0.5, 4.0)),
-        most_kg_per_month=looser * float(rng.uniform(50, 1500)),
     )
     return replace(case, power=power)
 

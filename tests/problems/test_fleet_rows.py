@@ -29,7 +29,6 @@ from problems.api_limits import ApiLimit
 from problems.beyond_commitments import Beyond
 from problems.fleet import (
     FAMILIES,
-    carbon_is_kept,
     deferred_work_takes_whole_lots,
     few_vendors_are_used,
     gpus_in_use_are_bought,
@@ -43,7 +42,7 @@ from problems.fleet import (
 from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Row
-from problems.power import PowerLimits
+from problems.power import PowerLimit
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.vendors import Vendors
 from problems.rounding_up import BOTH, Rounded
@@ -130,12 +129,10 @@ ALLOWANCES = (
 )
 
 
-POWER = PowerLimits(
+POWER = PowerLimit(
     box_kw={"quad": 2.0, "solo": 0.5, "duo": 1.0},
     gpu_kw={"quad": 0.5, "solo": 0.6, "duo": 0.3},
-    kg_per_kwh={"quad": 0.4, "solo": 0.4, "duo": 0.1},
     most_kw=9.0,
-    most_kg_per_month=1500.0,
 )
 
 
@@ -162,12 +159,11 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
     if family is no_api_is_asked_for_more_than_it_takes:
         per_usd = {"chat": np.array([0.4, 0.5, 0.6, 0.7])}  # what waits is not counted
         return replace(small_case(), api_limits=(ApiLimit("api", "tokens", 1.0, per_usd),)).fleet
-    if family in (power_is_kept, carbon_is_kept):
+    if family is power_is_kept:
         case = small_case()
         spare = case.with_offer("spare", Offer("spare", "a100", 2, on_demand_usd_per_h=9.0, on_hand=1))
-        known = {"spare": 0.8}, {"spare": 0.3}, {"spare": 0.1}
-        box_kw, gpu_kw, kg = (a | b for a, b in zip((POWER.box_kw, POWER.gpu_kw, POWER.kg_per_kwh), known, strict=True))
-        return replace(spare, power=replace(POWER, box_kw=box_kw, gpu_kw=gpu_kw, kg_per_kwh=kg)).fleet
+        box_kw, gpu_kw = POWER.box_kw | {"spare": 0.8}, POWER.gpu_kw | {"spare": 0.3}
+        return replace(spare, power=replace(POWER, box_kw=box_kw, gpu_kw=gpu_kw)).fleet
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}

@@ -10,7 +10,7 @@ from problems.allowance import Allowance
 from problems.api_limits import ApiLimit
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
-from problems.power import PowerLimits
+from problems.power import PowerLimit
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendors
@@ -29,7 +29,7 @@ class Case:
     max_gpus: dict[str, int] = field(default_factory=dict)
     max_gpu_types: int | None = None
     budget_usd_per_month: float | None = None
-    power: PowerLimits | None = None
+    power: PowerLimit | None = None
     api_limits: tuple[ApiLimit, ...] = ()
     team_usd_per_month: float = 0.0
     vendors: Vendors = NO_VENDORS

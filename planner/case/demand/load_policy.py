@@ -84,7 +84,6 @@ def limits_of(
         budget_usd=longer.usd if longer else None,
         budget_months=longer.months if longer else None,
         power_kw=policy.power_kw,
-        co2_kg_per_month=policy.co2_kg_per_month,
         max_gpus=max_gpus,
         max_instances=max_instances,
         min_replicas=min_replicas,

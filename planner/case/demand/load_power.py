@@ -7,16 +7,10 @@ from collections.abc import Mapping
 from planner.case.demand.notes import Notes
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile
-from planner.case.power import CasePower, Doubt, known_gpu_power, known_sites, own_site, place_of, unknown_site
+from planner.case.power import CasePower, known_gpu_power, known_sites, own_site, place_of, unknown_site
 from planner.catalog.entries import Gpu, Offer
 from planner.catalog.power import tdp_w_of
 from planner.io.errors import did_you_mean, shown
-
-DOUBTFUL: dict[Doubt, str] = {
-    "filled": "policy limits carbon, and the source has this value for unrelated regions",
-    "zero": "policy limits carbon, and the provider reports none at all, which is not the grid: nothing there counts",
-    "assumed": "policy limits carbon, and no source has the grid of this region",
-}
 
 
 def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Offer], notes: Notes) -> CasePower:
@@ -37,11 +31,6 @@ def power_of(spec: DemandFile, gpus: Mapping[str, Gpu], offers: Mapping[str, Off
         given = spec.sites[name]
         for place in named.get(name, ()):
             sites[place] = own_site(sites.get(place, elsewhere), given.pue, given.grid_g_per_kwh)
-    if spec.policy.co2_kg_per_month is not None:
-        for place in sorted(places):
-            site = sites.get(place, elsewhere)
-            if site.doubt is not None:
-                notes.assume(f"sites.{place}", f"{site.grid_g_per_kwh:g} g CO2e a kWh", DOUBTFUL[site.doubt])
     return CasePower(gpus=known_gpu_power(gpus), sites=dict(sorted(sites.items())), elsewhere=elsewhere)
 
 
@@ -55,11 +44,9 @@ def own_sites_of(spec: DemandFile) -> set[str]:
 def of_known_power(
     spec: DemandFile, gpus: Mapping[str, Gpu], offers: dict[str, Offer], notes: Notes
 ) -> dict[str, Offer]:
-    """The menu without what nobody knows the power of, where the policy limits power or carbon."""
-    limits = [key for key in ("power_kw", "co2_kg_per_month") if getattr(spec.policy, key) is not None]
-    if not limits:
+    """The menu without what nobody knows the power of, where the policy limits power."""
+    if spec.policy.power_kw is None:
         return offers
-    where = ("policy", limits[0])
     unknown = sorted({o.gpu for o in offers.values() if o.gpu in gpus and tdp_w_of(o.gpu, gpus[o.gpu]) is None})
     if not unknown:
         return offers
@@ -68,7 +55,7 @@ def of_known_power(
     if not left or named:
         what = f"{named[0]}, which you have, cannot be counted" if named else "nothing on the menu can be counted"
         remedy = f"Give the thermal design power: catalog: {{gpus: {{{unknown[0]}: {{tdp_w: ...}}}}}}"
-        notes.complain(where, f"{what}: the power of the {unknown[0]} is not known", remedy)
+        notes.complain(("policy", "power_kw"), f"{what}: the power of the {unknown[0]} is not known", remedy)
         return offers
     notes.assume("menu.gpus", f"without {', '.join(unknown)}", "nobody published what they draw, and policy limits it")
     return left

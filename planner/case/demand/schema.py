@@ -413,8 +413,6 @@ class PolicySpec(Strict):
     """The most kinds of GPU that the team is ready to operate."""
     power_kw: float | None = Field(default=None, gt=0, le=1e6, examples=[120])
     """The most that the site may draw at any time, with every GPU that a replica uses at the most that it can draw."""
-    co2_kg_per_month: float | None = Field(default=None, gt=0, le=1e9, examples=[20000])
-    """The most CO2e of any month, counted in the same way."""
     max_liability: Usd | None = Field(default=None, examples=["$200k"])
     """The most that may be owed after the horizon in commitments of more than a year; without it, none is bought."""
     risk: RiskMeasure = Field(default="expected", examples=["worst-case"])
@@ -484,6 +482,9 @@ class SiteSpec(Strict):
 
 
 REMOVED: Mapping[Path, Removed] = {
+    ("policy", "co2_kg_per_month"): Removed(
+        "0.2.0", "Limit 'power_kw', or hold plans against 'max_co2_kg_per_month' with 'fleetplan check --policy'"
+    ),
     ("policy", "vendors", "least_share"): Removed(
         "0.2.0", "Limit how many there are with 'at_most', or name those that you want under 'menu'"
     ),

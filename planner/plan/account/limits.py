@@ -10,12 +10,12 @@ import numpy as np
 from planner.case.menu import held_instances
 from planner.plan.account.account import Account
 from planner.plan.account.minutes import shares_of_minutes
-from planner.plan.account.power import one_more_kw, rated_co2_kg_by_month, rated_kw_of
+from planner.plan.account.power import one_more_kw, rated_kw_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import Binding
 from problems.constants import HOURS_PER_MONTH
 
-NEAR_BUDGET_FRAC, NEAR_CARBON_FRAC, NEAR_MINUTE_FRAC = 1e-3, 2e-2, 0.1
+NEAR_BUDGET_FRAC, NEAR_MINUTE_FRAC = 1e-3, 0.1
 
 
 def limits_reached(account: Account) -> tuple[Binding, ...]:
@@ -62,23 +62,15 @@ def _budget(account: Account) -> Iterator[Binding]:
 
 
 def _power(account: Account) -> Iterator[Binding]:
-    """Where not one GPU more of those in use would fit, as limits count it; carbon where a month is nearly at it."""
-    limits, power = account.case.limits, account.case.power
-    if power is None:
-        return
-    if limits.power_kw is not None:
+    """Where not one GPU more of those in use would fit, as the limit counts it."""
+    most_kw, power = account.case.limits.power_kw, account.case.power
+    if power is not None and most_kw is not None:
         used = {d.offer for _, _, d in account.hosted} or set(account.case.offers)
         more = min(one_more_kw(account.case, power, key) for key in used)
         kw = sum((rated_kw_of(account, power, key) for key in used), np.zeros(len(account.slots)))
-        where = kw + more > limits.power_kw
+        where = kw + more > most_kw
         if where.any():
-            yield Binding(limit="power_kw", value=limits.power_kw, hours_per_month=account.a_month(where))
-    if limits.co2_kg_per_month is not None:
-        least = limits.co2_kg_per_month * (1 - NEAR_CARBON_FRAC)
-        near = sum(kg >= least for kg in rated_co2_kg_by_month(account, power))
-        if near:
-            hours = near / account.months * HOURS_PER_MONTH
-            yield Binding(limit="co2_kg_per_month", value=limits.co2_kg_per_month, hours_per_month=hours)
+            yield Binding(limit="power_kw", value=most_kw, hours_per_month=account.a_month(where))
 
 
 def _api_minutes(account: Account) -> Iterator[Binding]:

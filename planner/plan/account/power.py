@@ -105,7 +105,7 @@ def _replica_power(account: Flows, gpu: GpuPower, pool: Together, k: int) -> Rep
 
 
 def rated_kw_of(account: Flows, power: CasePower, key: str) -> np.ndarray:
-    """The same with every GPU that a replica uses at the most it can draw: what limits count [slot]"""
+    """The same with every GPU that a replica uses at the most it can draw: what a limit counts [slot]"""
     offer, gpu = account.case.offers[key], power.gpus[account.case.offers[key].gpu]
     used = gpus_in_use(account, key)
     boxes = boxes_there(account, key) * offer.gpus
@@ -114,14 +114,14 @@ def rated_kw_of(account: Flows, power: CasePower, key: str) -> np.ndarray:
 
 
 def one_more_kw(case: Case, power: CasePower, key: str) -> float:
-    """What one more box of an offer draws with all of its GPUs in use, as limits count it."""
+    """What one more box of an offer draws with all of its GPUs in use, as a limit counts it."""
     offer = case.offers[key]
     gpu = power.gpus[offer.gpu]
     return site_of(power, offer).pue * offer.gpus * (gpu.host_w + gpu.most_w) / W_PER_KW
 
 
 def rated_co2_kg_by_month(account: Flows, power: CasePower) -> list[float]:
-    """What limits count of each month."""
+    """With every GPU that a replica uses at the most it can draw, in each month."""
     return [sum(kg, 0.0) for kg in zip(*_rated_kg(account, power), strict=True)] or [0.0] * account.months
 
 

@@ -1,4 +1,4 @@
-"""Limits on power and carbon, from the demand file to a plan that is checked."""
+"""Limits on power, from the demand file to a plan that is checked."""
 
 from __future__ import annotations
 
@@ -43,53 +43,28 @@ def test_power_that_may_be_drawn_limits_the_boxes_of_every_hour() -> None:
     assert any(line.startswith("power_kw 2.656 (") for line in limits_reached(plan))
 
 
-def test_carbon_that_may_be_emitted_limits_the_hours_of_boxes() -> None:
-    few = OPEN.replace("1500k", "400k")
-    free, plan = (fleet_plan(case_from_text(few + more)) for more in ("", "policy: {co2_kg_per_month: 100}\n"))
-    assert free.power is not None
-    assert plan.power is not None
-    assert free.power.rated_co2_kg_per_month > 110
-    assert 98 < plan.power.rated_co2_kg_per_month <= 100
-    assert plan.power.co2_kg_per_month < plan.power.rated_co2_kg_per_month
-    assert plan.workloads[0].api_share_frac > free.workloads[0].api_share_frac
-    assert plan.cost_usd_per_month == pytest.approx(plan.bound_usd_per_month)
-    assert any(b.limit == "co2_kg_per_month" for b in plan.binding)
-
-
-@pytest.mark.parametrize("limit", ["power_kw", "co2_kg_per_month"])
-def test_a_plan_that_exceeds_a_limit_is_refused(limit: str) -> None:
+def test_a_plan_that_exceeds_its_limit_is_refused() -> None:
     """The plan of a wider limit, in a case that does not allow it; with the hash of that case."""
-    data = limited(f"{limit}: 1000000").as_json()
+    data = limited("power_kw: 1000000").as_json()
     assert not check_plan(data)
-    data["case"]["limits"][limit] = 1.0
+    data["case"]["limits"]["power_kw"] = 1.0
     rehashed(data)
-    problems = check_plan(data)
-    said = "kW are drawn, 1.000 allowed" if limit == "power_kw" else "kg CO2e are emitted, 1.0 allowed"
-    assert any(said in problem for problem in problems)
+    assert any("kW are drawn, 1.000 allowed" in problem for problem in check_plan(data))
 
 
-def test_both_limits_can_be_relaxed_and_taken_away() -> None:
-    case = case_from_text(OPEN + "policy: {power_kw: 3, co2_kg_per_month: 500}\n")
-    found = {limit.key: limit for limit in every_limit(case)}
-    for key, label in (("policy.power_kw", "allow 3.3 kW"), ("policy.co2_kg_per_month", "allow 550 kg CO2e a month")):
-        step = found[key].one_more
-        assert step is not None
-        assert step.label.startswith(label)
+def test_the_limit_can_be_relaxed_and_taken_away() -> None:
+    case = case_from_text(OPEN + "policy: {power_kw: 3}\n")
+    (step,) = (limit.one_more for limit in every_limit(case) if limit.key == "policy.power_kw")
+    assert step is not None
+    assert step.label.startswith("allow 3.3 kW")
     assert has_quotas(case)
     assert not has_quotas(without_quotas(case))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("policy: {power_kw: 0}\n", "power_kw: must be more than 0"),
-        ("policy: {co2_kg_per_month: many}\n", "co2_kg_per_month: "),
-    ],
-)
-def test_limits_that_cannot_be_are_errors_with_their_place(text: str, message: str) -> None:
+def test_a_limit_that_cannot_be_is_an_error_with_its_place() -> None:
     with pytest.raises(InputError) as error:
-        case_from_text(OPEN + text)
-    assert message in str(error.value)
+        case_from_text(OPEN + "policy: {power_kw: 0}\n")
+    assert "power_kw: must be more than 0" in str(error.value)
     assert f":{len(OPEN.splitlines()) + 1}:" in str(error.value)
 
 

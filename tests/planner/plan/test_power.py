@@ -104,15 +104,6 @@ def test_a_site_with_its_provider_is_the_one_that_counts(general_first: bool) ->
     assert (power.sites["aws us-east-1"].pue, power.sites["aws us-east-1"].grid_g_per_kwh) == (1.5, 10)
 
 
-def test_a_limit_on_carbon_says_where_the_grid_is_doubtful() -> None:
-    """Stockholm has 0 g in the source: everything there would keep any limit."""
-    text = CHAT.replace("us-east-1", "eu-north-1") + "policy: {co2_kg_per_month: 100}\n"
-    doubted = [a for a in case_from_text(text).assumptions if a.key == "sites.aws eu-north-1"]
-    assert [a.value for a in doubted] == ["0 g CO2e a kWh"]
-    own = case_from_text(text + "sites: {eu-north-1: {grid_g_per_kwh: 30}}\n")
-    assert not [a for a in own.assumptions if a.key.startswith("sites.")]
-
-
 def test_the_report_has_a_line_of_power_that_is_not_on_the_first_screen(plan: Plan) -> None:
     assert "power:" not in as_text(plan_document(plan))
     assert "kg CO2e a month" in as_text(plan_document(plan, verbose=True))
