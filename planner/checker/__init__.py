@@ -22,6 +22,7 @@ __all__ = ["check_plan"]
 def check_plan(plan: Any, screened: bool = False) -> list[str]:
     """Everything that is wrong with a plan, of one block or of several; whatever is given, never an exception.
 
-    The menu is screened again for the reasons against what cannot serve; who has just done so says `screened`.
+    The menu is screened again for the reasons against what cannot serve; who has just done so, or rests nothing on
+    them, says `screened`.
     """
     return in_words((horizon_problems if has_quarters(plan) else block_problems)(plan, screened))

@@ -307,7 +307,7 @@ def only(plan: Plan) -> str | None:
 
 def _checked_plan(file: Path) -> Plan:
     plan = read_plan(file)
-    broken = check_plan(plan.as_json())
+    broken = check_plan(plan.as_json(), screened=True)
     if broken:
         raise InputError(
             [Diagnostic(str(file), None, None, "", f"this plan fails its check: {broken[0]}", "Plan it again")]

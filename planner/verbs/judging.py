@@ -285,7 +285,7 @@ def check(
     rules = policy if isinstance(policy, Policy | None) else load_policy(policy)
     options = options or Options()
     limit = Limit.of(options.time_limit_s)
-    plans: Sequence[AnyPlan] = [opened(each) for each in (plan, against) if each is not None]
+    plans: Sequence[AnyPlan] = [opened(each, screened=False) for each in (plan, against) if each is not None]
     judged, *earlier = _parts(plans, quarter, scenario)
     before = earlier[0] if earlier else None
     refuse_another_kind(judged, before)

@@ -22,8 +22,11 @@ def case_of(source: CaseOrFile, root: Path | str | None = None) -> Case:
     return source if isinstance(source, Case) else load_case(source, NamedFiles(None if root is None else Path(root)))
 
 
-def opened(source: PlanOrFile) -> AnyPlan:
-    """The whole of a plan; one of a file must still pass its check."""
+def opened(source: PlanOrFile, screened: bool = True) -> AnyPlan:
+    """The whole of a plan; one of a file must still pass its check.
+
+    Why the rest of the menu cannot serve is taken as read, since nothing rests on it, unless it is not `screened`.
+    """
     from planner.checker import check_plan
     from planner.io.errors import input_error
     from planner.plan.saved import read_plan
@@ -31,7 +34,7 @@ def opened(source: PlanOrFile) -> AnyPlan:
     if not isinstance(source, Path | str):
         return source
     plan = read_plan(source)
-    broken = check_plan(plan.as_json())
+    broken = check_plan(plan.as_json(), screened)
     if broken:
         raise input_error(source, f"this plan fails its check: {broken[0]}", "Plan it again")
     return plan

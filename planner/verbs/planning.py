@@ -169,6 +169,7 @@ def planned(
 
 
 def _with_sample(plan: Plan, limit: Limit, on_progress: OnProgress) -> Plan:
+    from planner.verification.compiled import NotCompiled, as_compiled_before
     from planner.verification.quick_sample import can_be_sampled, with_sample
 
     def tell(what: str, done: float) -> None:
@@ -177,7 +178,11 @@ def _with_sample(plan: Plan, limit: Limit, on_progress: OnProgress) -> Plan:
     def sampled() -> Plan:
         if limit.left_s <= SAMPLE_S:
             raise TimeIsUp(limit.deadline)
-        return with_sample(plan, tell) if can_be_sampled(plan) else plan
+        try:
+            with as_compiled_before():
+                return with_sample(plan, tell) if can_be_sampled(plan) else plan
+        except NotCompiled:  # who asks for `verify` waits for it
+            return plan
 
     return _with(plan, "sampled", sampled, limit)
 

@@ -365,6 +365,15 @@ def test_only_plans_that_hold_are_checked(tmp_path: Path, fleetplan: Command) ->
         assert ran.code == 2 and "plan.json: this plan fails its check" in ran.err and ran.out == ""
 
 
+def test_reasons_against_the_menu_are_confirmed_by_check_alone(tmp_path: Path, fleetplan: Command) -> None:
+    plan = tmp_path / "plan.json"
+    data = json.loads((ROOT / "examples" / "quarterly-review" / "last-plan.json").read_text())
+    del data["rejected"][0]
+    plan.write_text(json.dumps(data))
+    assert "it is not said that" in fleetplan("check", plan).err
+    assert fleetplan("report", plan, "--format", "table").code == 0
+
+
 def test_what_is_printed_is_inert() -> None:
     plan = Plan.model_validate_json(
         small_plan().to_json().replace('"chat"', json.dumps(HOSTILE)).replace('"us-east-1"', json.dumps(HOSTILE))

@@ -21,7 +21,7 @@ from tests.support.lever_plans import lever_plan
 from tests.support.shared_plans import CHAT, plan_of
 from tests.support.shown import first_screen
 
-pytest.importorskip("numba")
+njit = pytest.importorskip("numba").njit
 
 
 @cache
@@ -91,13 +91,26 @@ def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 
 def test_plan_serves_a_sample_unless_it_is_told_not_to(fleetplan: Command) -> None:
+    with_sample(planned())  # compiled from here on
     ran = fleetplan("plan", "chat.yaml")
     assert ran.code == 0 and "sample served: kept" in ran.out.splitlines()[0]
     ran = fleetplan("plan", "chat.yaml", "--no-verify")
     assert ran.code == 0 and "   not served   " in ran.out.splitlines()[0]
 
 
+def test_a_plan_waits_for_no_compiler(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(*_: object) -> None:
+        njit(lambda x: x + 1)(1)
+        pytest.fail("compiled")
+
+    monkeypatch.setattr("planner.verification.quick_sample.verify_plan", serve)
+    ran = fleetplan("plan", "chat.yaml")
+    assert ran.code == 0 and "   not served   " in ran.out.splitlines()[0]
+    assert "fleetplan verify" in ran.out
+
+
 def test_a_sample_that_misses_changes_no_exit_code(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_sample(planned())  # compiled from here on
     monkeypatch.setattr("planner.pipeline.plan_fleet", lambda *_: with_a_third_of_the_replicas(planned()))
     ran = fleetplan("plan", "chat.yaml")
     assert ran.code == 0 and "MISSED" in ran.out.splitlines()[0]
