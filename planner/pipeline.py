@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
-from planner.case.quarters import block_case, block_name, blocks_of, budget_periods
+from planner.case.changes import with_limits
+from planner.case.quarters import block_case, block_name, blocks_of, future_of
 from planner.case.slots import MONTHS_OF_A_QUARTER, slots_of
 from planner.checker import check_plan
-from planner.explanations.infeasible import explain_infeasibility
+from planner.explanations.infeasible import explain_infeasibility, remedies_in_words
 from planner.explanations.relaxations import Infeasible, Relaxation
 from planner.io.errors import OutOfTime, input_error
 from planner.io.formatting import usd
@@ -29,7 +30,6 @@ from planner.optimization.horizon import plan_horizon as plan_blocks
 from planner.optimization.replan import to_compare
 from planner.optimization.simpler import cuts_of, simplest
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.horizon.horizon_view import spent_in
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
@@ -400,7 +400,7 @@ def plan_horizon(
         return _checked_horizon(case, options, on_progress, on_kept=on_kept)
     except NoHorizonPlan as none:
         took, limit_s = time.monotonic() - started, options.time_limit_s
-        if limit_s is not None and not none.proved and took >= (1 - REPORT_FRAC) * limit_s:
+        if limit_s is not None and not none.proved and none.beyond is None and took >= (1 - REPORT_FRAC) * limit_s:
             raise OutOfTime(limit_s, FIRST_PLAN, FIRST_PLAN_TAKES[FIRST_PLAN] * took) from None
         left = replace(options, time_limit_s=None if limit_s is None else max(1.0, limit_s - took))
         raise _without_a_plan(case, none, left, on_progress) from None
@@ -461,22 +461,6 @@ def _checked_blocks(plan: HorizonPlan) -> HorizonPlan:
     return plan
 
 
-def _budget_that_is_enough(case: Case, options: Options, on_progress: Callable[[Progress], None]) -> str:
-    """What the cheapest plan spends that need not keep to a budget over several months; nothing where it has none."""
-    limits = case.limits
-    if limits.budget_usd is None or limits.budget_months is None:
-        return ""
-    without = case.model_copy(update={"limits": limits.model_copy(update={"budget_usd": None, "budget_months": None})})
-    try:
-        plan = plan_blocks(without, options, on_progress, False)
-    except (NoHorizonPlan, OutOfTime):
-        return ""
-    length = limits.budget_months // MONTHS_OF_A_QUARTER
-    needed = {p.name: max(spent_in(plan, p).values()) * (length / len(p.quarters)) for p in budget_periods(case)}
-    dearest = max(needed, key=lambda name: needed[name])
-    return f"the cheapest plan without it spends most in {dearest}: a budget of {usd(needed[dearest])} is enough"
-
-
 def _without_a_plan(
     case: Case, none: NoHorizonPlan, options: Options, on_progress: Callable[[Progress], None]
 ) -> Infeasible:
@@ -487,8 +471,14 @@ def _without_a_plan(
             budget = f"{usd(case.limits.budget_usd)} a {case.limits.budget_period}"
             together = f"within the budget of {budget} (policy.budget)"
         why = f"each quarter can be planned by itself, but not all of them {together}"
-        enough = _budget_that_is_enough(case, options, on_progress)
-        return Infeasible(case.name, (why, *([enough] if enough else [])), none.proved)
+        if none.beyond is None:
+            return Infeasible(case.name, (why,), none.proved)
+        enough, period = none.beyond.case.limits.budget_usd or 0.0, case.limits.budget_period
+        said = f"raise the budget from {usd(case.limits.budget_usd or 0.0)} to {usd(enough)} a {period} (policy.budget)"
+        cost = none.beyond.expected_cost_usd / (MONTHS_OF_A_QUARTER * future_of(case).quarters)
+        remedy = Relaxation("policy.budget", said, with_limits(budget_usd=enough), cost, False)
+        said_of_all = (why, *remedies_in_words([remedy]))
+        return Infeasible(case.name, said_of_all, none.proved, (remedy,), _checked_blocks(none.beyond))
     reasons: tuple[str, ...] = ("it can be planned by itself, but not together with the other quarters and scenarios",)
     proved = none.proved
     remedies: tuple[Relaxation, ...] = ()

@@ -256,6 +256,7 @@ def _planned(
     case: Case, options: Options, verify: bool | None, asked: _Asked, out: Path | None, log_search: bool
 ) -> Planned:
     """The plan and what was asked for with it; every plan is written before it is served, so that none is lost."""
+    from planner.explanations.relaxations import Infeasible
     from planner.io.errors import OutOfTime
     from planner.io.files import write_whole
     from planner.reports.program import program_written
@@ -286,6 +287,11 @@ def _planned(
             )
     except OutOfTime as stop:
         raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, before_s + stop.needed_s) from None
+    except Infeasible as none:
+        if none.beyond is not None and out is not None:
+            write_whole(out, none.beyond.to_json())
+            note(f"wrote {out}, a plan {none.beyond.notes[-1]}", asked.outputs.quiet)
+        raise
 
 
 def _put_out_kept(asked: _Asked, kept: KeptWork, started: float, why: Why) -> None:

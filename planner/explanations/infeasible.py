@@ -61,11 +61,11 @@ def explain_infeasibility(
     reasons = [] if proved else ["The search stopped before it found a plan or proved that there is none."]
     reasons += [line for w in unserved for line in _nothing_serves(w, case, candidates)]
     return Infeasible(
-        case.name, (*reasons, *_remedies_in_words(remedies, stopped or replanner.stopped)), proved, tuple(remedies)
+        case.name, (*reasons, *remedies_in_words(remedies, stopped or replanner.stopped)), proved, tuple(remedies)
     )
 
 
-def _remedies_in_words(remedies: list[Relaxation], stopped: str) -> list[str]:
+def remedies_in_words(remedies: list[Relaxation], stopped: str = "") -> list[str]:
     lines = []
     if remedies:
         lines.append(

@@ -15,6 +15,7 @@ from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
 from planner.io.units import PERIOD_NAMES
 from planner.optimization.replan import Experiment, Replanner
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
@@ -38,12 +39,20 @@ class Relaxation:
 
 
 class Infeasible(Exception):
-    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them."""
+    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them.
+
+    `beyond` is a checked plan that breaks only a budget over several months, as one for the budget that it keeps.
+    """
 
     def __init__(
-        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Relaxation, ...] = ()
+        self,
+        name: str,
+        reasons: tuple[str, ...],
+        proved: bool = True,
+        remedies: tuple[Relaxation, ...] = (),
+        beyond: HorizonPlan | None = None,
     ) -> None:
-        self.name, self.proved, self.remedies = name, proved, remedies
+        self.name, self.proved, self.remedies, self.beyond = name, proved, remedies, beyond
         self.reasons = tuple(escaped(reason) for reason in reasons)
         super().__init__("\n".join(self.reasons))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,11 +11,14 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.case.case import Case
+from planner.case.quarters import budget_periods
+from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.io.errors import OutOfTime
+from planner.io.formatting import usd
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import CommitmentCurve, HorizonPlan, MiddlePlan, ScenarioResult
-from planner.plan.horizon.horizon_view import baseline_by_quarter
+from planner.plan.horizon.horizon_view import baseline_by_quarter, spent_in
 from planner.plan.study_records import Why
 from solvers.backends.clock import TimeIsUp, limited_to, undisturbed
 from solvers.search.fleet_solution import Options, Outcome, Progress
@@ -32,9 +36,10 @@ FORMULATING = "working out ways to serve quarter {} of {}"
 class NoHorizonPlan(RuntimeError):
     """No plan was found for a block of a horizon, or there is none; no block is named where each has one by itself."""
 
-    def __init__(self, block: str, proved: bool) -> None:
+    def __init__(self, block: str, proved: bool, beyond: HorizonPlan | None = None) -> None:
+        """`beyond`: a plan that breaks only a budget over several months, as one for the budget that it keeps."""
         super().__init__(block)
-        self.block, self.proved = block, proved
+        self.block, self.proved, self.beyond = block, proved, beyond
 
 
 NOTES: dict[Why | None, tuple[str, ...]] = {
@@ -66,8 +71,12 @@ def plan_horizon(
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
     solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
+    proved_none = solution.outcome is Outcome.INFEASIBLE
     if not solution.blocks:
-        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
+        beyond = None if solution.without_a_plan else search.beyond_budgets(deadline)
+        if beyond is None:
+            raise NoHorizonPlan(solution.without_a_plan, proved_none)
+        solution, compare = beyond, False
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
     with undisturbed():
         signed, quarters = work.signed(problem, solution), work.plans(problem, solution, options)
@@ -107,6 +116,9 @@ def plan_horizon(
             fleetplan_version=version("fleetplan"),
         )
 
+    if proved_none or not search.solution.blocks:
+        plan = made(tuple(answers.not_compared(s, costs[s.name]) for s in work.future.scenarios), None)
+        raise NoHorizonPlan("", proved_none, _with_enough_budget(plan))
     if not answers.stopped:
         on_found(made(tuple(answers.not_compared(s, costs[s.name]) for s in work.future.scenarios), "interrupted"))
     scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
@@ -117,6 +129,22 @@ def plan_horizon(
     if compare and (answers.stopped or answers.late):
         stopped = "interrupted" if answers.stopped else "time-limit"
     return made(scenarios, stopped, middle, curve, long_terms)
+
+
+def _with_enough_budget(plan: HorizonPlan) -> HorizonPlan:
+    """A plan that breaks only a budget over several months, as one for the least such budget that it keeps to."""
+    limits = plan.case.limits
+    length = (limits.budget_months or 0) // MONTHS_OF_A_QUARTER
+    needed = [
+        max(spent_in(plan, period).values()) * length / len(period.quarters) for period in budget_periods(plan.case)
+    ]
+    enough = float(math.ceil(max(needed)))
+    case = plan.case.model_copy(update={"limits": limits.model_copy(update={"budget_usd": enough})})
+    name = limits.budget_period
+    said = (
+        f"for a budget of {usd(enough)} a {name}, where the file has {usd(limits.budget_usd or 0.0)}: nothing is proved"
+    )
+    return plan.model_copy(update={"case": case, "case_hash": case.hash(), "notes": (*plan.notes, said)})
 
 
 def as_stopped(plan: HorizonPlan, why: Why) -> HorizonPlan:

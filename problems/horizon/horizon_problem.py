@@ -200,9 +200,13 @@ class SpendLimit:
 
     def is_kept(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> bool:
         """Whether commitments and plans of blocks, which cost so much in each scenario, keep to it."""
+        return not self.beyond_usd(x, usd_in)
+
+    def beyond_usd(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> float:
+        """By how much these exceed it; 0 where they keep to it."""
         signed = sum(usd * x[k] for k, usd in self.signed_usd.items())
-        spent = sum(usd_in[b].get(self.scenario, 0.0) for b in self.blocks)
-        return signed + spent <= self.most_usd * (1 + ROUNDING)
+        spent = signed + sum(usd_in[b].get(self.scenario, 0.0) for b in self.blocks)
+        return spent - self.most_usd if spent > self.most_usd * (1 + ROUNDING) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,9 +292,10 @@ class HorizonProblem:
             for gpu, limit in fleet.max_gpus.items()
         }
 
-    def keeps_to_budgets(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> bool:
-        """Whether commitments and plans of blocks, which cost so much in each scenario, do."""
-        return all(limit.is_kept(x, usd_in) for limit in self.spending)
+    def beyond_budgets_usd(self, x: Sequence[int], usd_in: Sequence[Mapping[str, float]]) -> float:
+        """By how much commitments and plans of blocks, which cost so much in each scenario, exceed the budget that they
+        exceed most."""
+        return max((limit.beyond_usd(x, usd_in) for limit in self.spending), default=0.0)
 
     @cached_property
     def scenarios(self) -> tuple[str | None, ...]:

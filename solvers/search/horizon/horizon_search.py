@@ -26,7 +26,7 @@ from problems.horizon.horizon_problem import HorizonProblem, Prices, even_prices
 from problems.horizon.risk import Weights
 from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
-from solvers.search.horizon.block_plans import BlockAnswer, Tried, same_weights
+from solvers.search.horizon.block_plans import BlockAnswer, Tried, same_weights, usd_in
 from solvers.search.horizon.blocks import BlockSearches, left_s
 from solvers.search.horizon.programs import HorizonPrograms
 from solvers.search.horizon.solution import HorizonSolution
@@ -44,6 +44,8 @@ AGAIN = 1.5
 """times as long as before that a block is searched for at least, if it is searched again"""
 OWN_FRAC = 0.4
 """share of the gap from which it is that of single blocks"""
+BETWEEN = 6
+"""halvings of what a plan exceeds budgets by, for one that exceeds them less"""
 TOWARDS = (0.7, 0.999)
 """shares that a scenario counts by, whose budget no plan keeps to that was made with the probabilities"""
 FIRST_GAP = 0.01
@@ -81,6 +83,8 @@ class HorizonSearch:
         """seconds that a block had at the last prices of all"""
         self.impossible = False
         """proved: nothing that may be signed leaves every block a plan"""
+        self.beyond: tuple[float, HorizonSolution] | None = None
+        """the plan that breaks nothing but budgets, and exceeds one of them least; and by how much"""
         self.stop: Stopped | None = None
         """what ended the search early"""
 
@@ -291,7 +295,9 @@ class HorizonSearch:
         solution, rest, kept = self.solution, tuple(of.answers[-1] for of in tried[1:]), False
         for first in tried[0].answers:
             answers = (first, *rest)
-            if not self.problem.keeps_to_budgets(signed, [of.usd_in for of in answers]):
+            beyond = self.problem.beyond_budgets_usd(signed, [of.usd_in for of in answers])
+            if beyond:
+                self._remember(beyond, signed, answers)
                 continue
             kept = True
             usd, minimized_usd = self._usd(signed, answers)
@@ -299,6 +305,44 @@ class HorizonSearch:
                 solution.signed, solution.blocks = tuple(signed), tuple(answer.solution for answer in answers)
                 solution.usd, solution.minimized_usd = usd, minimized_usd
         return kept
+
+    def _remember(self, beyond_usd: float, signed: Sequence[int], answers: Sequence[BlockAnswer]) -> None:
+        """Keep a plan that exceeds a budget while none is known that exceeds it less."""
+        if self.solution.blocks or (self.beyond is not None and beyond_usd >= self.beyond[0]):
+            return
+        blocks, usd = tuple(answer.solution for answer in answers), self._usd(signed, answers)[0]
+        self.beyond = beyond_usd, HorizonSolution(Outcome.FEASIBLE, tuple(signed), blocks, usd)
+
+    def beyond_budgets(self, until: float) -> HorizonSolution | None:
+        """A plan that breaks nothing but budgets over several blocks, and these by little, out of plans of blocks that
+        are known; None where none is."""
+        if not self.problem.spending or self.without_a_plan:
+            return None
+        free = replace(self.problem, spending=())
+        self._plan_beyond(free, until)
+        low = 0.0
+        for _ in range(BETWEEN):
+            if self.beyond is None or time.monotonic() >= until:
+                break
+            more = (low + self.beyond[0]) / 2
+            limits = tuple(replace(limit, most_usd=limit.most_usd + more) for limit in self.problem.spending)
+            low = low if self._plan_beyond(replace(self.problem, spending=limits), until) else more
+        return None if self.beyond is None else self.beyond[1]
+
+    def _plan_beyond(self, problem: HorizonProblem, until: float) -> bool:
+        """Plan with more money, out of what is known; whether that was enough."""
+        left = None if until == np.inf else max(0.5, (until - time.monotonic()) / 2)
+        found = self.compared(problem, replace(self.options, time_limit_s=left))
+        if not found.blocks:
+            return False
+        planned = [
+            BlockAnswer(solution, usd_in(block, problem.fleet_with(b, found.signed), solution.best))
+            for b, (block, solution) in enumerate(zip(problem.blocks, found.blocks, strict=True))
+            if solution.best is not None
+        ]
+        beyond = self.problem.beyond_budgets_usd(found.signed, [answer.usd_in for answer in planned])
+        self._remember(beyond, found.signed, planned)
+        return True
 
     def _towards_budgets(self, signed: Sequence[int], tried: Sequence[Tried]) -> Iterator[Weights]:
         """Scenarios count more, up to nearly alone, whose budgets the first block's plans do not keep to."""
@@ -356,7 +400,8 @@ class HorizonSearch:
             if not same:
                 other.try_signing([few for few, _ in problem.bounds])
             if other.blocks.known[0]:
-                for signed in (other.programs.whole(), problem.nearest(self.solution.signed)):
+                near = [problem.nearest(self.solution.signed)] if self.solution.blocks else []
+                for signed in (other.programs.whole(), *near):
                     other.try_signing(signed)
                 other._adapt()
                 other._raise_bound()

@@ -49,6 +49,14 @@ def test_a_year_lets_quarters_differ_and_half_of_it_has_half() -> None:
         with pytest.raises(planner.Infeasible) as none:
             planned(budget)
         assert none.value.proved and "budget" in " ".join(none.value.reasons)
+        assert none.value.beyond is not None  # the plan that breaks only the budget, as one for what it spends
+        (remedy,), case = none.value.remedies, none.value.beyond.case
+        assert remedy.change(planner.case_from_text(TWO)).limits.budget_usd == case.limits.budget_usd
+        assert not check_plan(none.value.beyond.as_json())
+        text = f"to ${case.limits.budget_usd:,.0f} a {case.limits.budget_period}"
+        assert text in " ".join(none.value.reasons)
+        enough = 5256 if "quarter" in budget else 20148
+        assert case.limits.budget_usd == pytest.approx(enough, abs=1)
 
 
 def test_the_checker_adds_quarters_up_itself() -> None:
