@@ -30,11 +30,6 @@ def test_every_mark_and_depth_is_described() -> None:
     assert [word for word in (*marks, *DEPTHS) if f"`{word}`" not in CONTRIBUTING] == []
 
 
-def test_every_test_of_the_file_of_costs_is_there() -> None:
-    lost = [name for name in COSTS if f"def {name.split('::')[1]}(" not in (ROOT / name.split("::")[0]).read_text()]
-    assert lost == [], "python -m pytest -n auto --depth all --write-costs writes tests/costs.txt anew"
-
-
 class Asked:
     """A test as pytest hands it over: its name, its marks, and how many rows it has."""
 

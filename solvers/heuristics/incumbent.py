@@ -260,8 +260,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if each is None and mean is None:
         return True
     usd = usd_by_month(fleet, plan)
-    within = each is None or bool(usd.max() <= each * (1 + KEPT_FRAC))
-    return within and (mean is None or bool(usd @ fleet.weight_of_month <= fleet.months * mean * (1 + KEPT_FRAC)))
+    within = each is None or bool(usd.max() <= each * (1 + 1e-9))
+    return within and (mean is None or bool(usd @ fleet.weight_of_month <= fleet.months * mean * (1 + 1e-9)))
 
 
 def _power_is_kept(fleet: FleetProblem, plan: Incumbent) -> bool:

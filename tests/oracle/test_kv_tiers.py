@@ -63,7 +63,7 @@ def least_by_option(which: int) -> dict[str, float]:
     """What a month costs at least with each choice of caching."""
     case = case_of(*CASES[which])
     groups = groups_alone(case)
-    verdicts = Screen(case, groups, frozenset(), lambda: None).verdicts()
+    verdicts = Screen(case, groups, frozenset(), lambda: None, look_at=None).verdicts()
     least: dict[str, float] = {}
     for group in groups:
         each = [_usd(case, group, c) for c in verdicts[group.key].accepted]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pytest
 
 from problems.power import PowerLimit
 from solvers.heuristics.incumbent import limits_are_kept

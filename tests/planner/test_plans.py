@@ -18,15 +18,14 @@ from tests.support.rows import for_each
 from tests.support.shared_plans import example_plan, fleet_plan
 
 
-@pytest.fixture(scope="module")
-def plans() -> dict[str, Plan]:
-    return {e.stem: example_plan(e) for e in EXAMPLES}
+def named(name: str) -> Plan:
+    return example_plan(f"examples/{name}.yaml")
 
 
 @for_each("example", EXAMPLES)
-def test_golden_plans(example: Path, plans: dict[str, Plan]) -> None:
+def test_golden_plans(example: Path) -> None:
     """Decisions do not change unnoticed. After a wanted change: python tests/refresh.py, and read the diff."""
-    assert json.loads(golden_file(example).read_text()) == json.loads(as_text(digest(plans[example.stem])))
+    assert json.loads(golden_file(example).read_text()) == json.loads(as_text(digest(example_plan(example))))
 
 
 BY_BOTH = [e for e in EXAMPLES if e.stem in ("agents", "api-limits", "own-or-rent", "savings-plan", "two-models")]
@@ -43,8 +42,8 @@ def test_the_quickstart_is_as_it_was_by_either_solver() -> None:
 
 
 @for_each("example", BY_BOTH)
-def test_cbc_and_highs_agree_within_their_gaps(example: Path, plans: dict[str, Plan]) -> None:
-    agree_within_their_gaps(example, plans[example.stem])
+def test_cbc_and_highs_agree_within_their_gaps(example: Path) -> None:
+    agree_within_their_gaps(example, example_plan(example))
 
 
 def agree_within_their_gaps(example: Path, cbc: Plan) -> None:
@@ -57,22 +56,22 @@ def agree_within_their_gaps(example: Path, cbc: Plan) -> None:
 
 
 @for_each("example", EXAMPLES)
-def test_examples_are_proved_and_round_trip(example: Path, plans: dict[str, Plan]) -> None:
-    plan = plans[example.stem]
+def test_examples_are_proved_and_round_trip(example: Path) -> None:
+    plan = example_plan(example)
     assert plan.status in ("optimal", "within-gap")
     assert plan.gap_frac <= 1e-3
     assert plan_from_json(plan.to_json()) == plan
     assert planner.check_plan(plan.as_json()) == []
 
 
-def test_the_same_case_gives_the_same_bytes(plans: dict[str, Plan]) -> None:
+def test_the_same_case_gives_the_same_bytes() -> None:
     again = planner.plan_fleet(planner.load_case(EXAMPLES[0]))
-    assert again.to_json() == plans[EXAMPLES[0].stem].to_json()
+    assert again.to_json() == example_plan(EXAMPLES[0]).to_json()
 
 
-def test_the_quickstart_is_a_real_decision(plans: dict[str, Plan]) -> None:
+def test_the_quickstart_is_a_real_decision() -> None:
     """It hosts something, buys in at least two ways, and the API is neither the best option nor the worst."""
-    plan = plans["quickstart"]
+    plan = named("quickstart")
     assert any(pool.deployments for pool in plan.pools)
     ways = {f.purchase for f in plan.fleet} | ({"api"} if plan.costs.api_usd_per_month else set())
     assert len(ways & {"reserved-1y", "on-demand", "spot"}) >= 2
@@ -83,8 +82,8 @@ def test_the_quickstart_is_a_real_decision(plans: dict[str, Plan]) -> None:
     assert plan.cost_usd_per_month < plan.baseline.cost_usd_per_month
 
 
-def test_costs_add_up(plans: dict[str, Plan]) -> None:
-    for plan in plans.values():
+def test_costs_add_up() -> None:
+    for plan in map(example_plan, EXAMPLES):
         other = (plan.costs.api_usd_per_month, plan.costs.caching_usd_per_month, plan.costs.engineers_usd_per_month)
         parts = sum(f.cost_usd_per_month for f in plan.fleet) + sum(other)
         parts += plan.costs.energy_usd_per_month or 0.0
@@ -133,15 +132,15 @@ def test_a_steady_70_percent_is_cheaper_than_bursts_of_99() -> None:
     assert steady.usd_per_1m_tokens < 0.5 * bursty.usd_per_1m_tokens
 
 
-def test_a_quarter_that_grows_has_three_months(plans: dict[str, Plan]) -> None:
-    plan = plans["two-models"]
+def test_a_quarter_that_grows_has_three_months() -> None:
+    plan = named("two-models")
     assert [s.month for s in plan.slots] == [0] * 48 + [1] * 48 + [2] * 48
     replicas = hosted(plan).replicas_by_slot
     assert max(replicas[96:]) >= max(replicas[:48])
 
 
-def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan(plans: dict[str, Plan]) -> None:
-    plan = plans["quickstart"]
+def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan() -> None:
+    plan = named("quickstart")
     limits = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month * 1.001})
     again = fleet_plan(plan.case.model_copy(update={"limits": limits}))
     assert again.cost_usd_per_month == pytest.approx(plan.cost_usd_per_month)

@@ -64,4 +64,4 @@ def test_each_ends_well_and_says_what_it_did(tmp_path: Path) -> None:
 
 
 def test_no_verb_is_left_out() -> None:
-    assert {verb for verb, *_ in VERBS} | set(WITHOUT) == set(typer.main.get_group(app).commands)
+    assert {verb for verb, *_ in VERBS} | set(WITHOUT) == set(typer.main.get_group(app()).commands)
