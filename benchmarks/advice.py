@@ -22,7 +22,8 @@ from pathlib import Path
 
 import planner
 from planner.io.errors import InputError, OutOfTime
-from planner.judgement import Concern, concerns_of
+from planner.judgement.concern import Concern
+from planner.judgement.concerns import concerns_of
 from planner.plan.plan import Plan
 from planner.reports.first_screen import CONCERNS_SHOWN
 from planner.reports.plan import plan_document

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from planner.catalog.entries import shipped_catalog
-from planner.performance.latency import Machine
+from planner.performance.machine import Machine
 from planner.performance.throughput import Lengths, Limits, throughput
 
 LIMITS = Limits(tpot_s=0.05, z=1.645)

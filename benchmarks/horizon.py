@@ -21,7 +21,7 @@ from scale import PeakMemory, generated_case
 from planner.case.case import Case, Future, RiskMeasure, Scenario
 from planner.optimization.horizon_work import HorizonWork
 from solvers.search.fleet_solution import Options
-from solvers.search.horizon import HorizonSearch
+from solvers.search.horizon.horizon_search import HorizonSearch
 
 QUARTERS_OF_A_YEAR = 4
 SLOW, MIDDLE, FAST = ("slow", 0.3, 0.2), ("middle", 0.5, 0.5), ("fast", 0.2, 0.8)

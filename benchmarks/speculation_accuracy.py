@@ -25,14 +25,8 @@ from planner.catalog.drafts import EAGLE3, known_draft
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.variant import Variant
 from planner.io.errors import InputError
-from planner.performance.latency import (
-    DRAFT_PASS_S,
-    DRAFTED_STEP_S,
-    DRAFTED_TOKEN_S,
-    Machine,
-    decode_step_s,
-    draft_pass_s,
-)
+from planner.performance.latency import DRAFT_PASS_S, DRAFTED_STEP_S, DRAFTED_TOKEN_S, decode_step_s, draft_pass_s
+from planner.performance.machine import Machine
 from planner.performance.machine_by_name import machine_for
 from planner.performance.speculation import MOST_DRAFTS, Speculation, acceptance, eagle_head
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
     from planner.case.demand.load import case_from_text as case_from_text
     from planner.case.demand.load import load_case as load_case
     from planner.checker import check_plan as check_plan
-    from planner.checker.policy import Check as Check
-    from planner.checker.policy import Policy as Policy
     from planner.checker.policy import check_policy as check_policy
-    from planner.checker.policy import load_policy as load_policy
+    from planner.checker.policy.rules import Check as Check
+    from planner.checker.policy.schema import Policy as Policy
+    from planner.checker.policy.schema import load_policy as load_policy
     from planner.explanations.records import Explanation as Explanation
     from planner.explanations.relaxations import Infeasible as Infeasible
     from planner.io.errors import InputError as InputError
@@ -85,10 +85,10 @@ _WHERE = {
     "case_from_text": "planner.case.demand.load",
     "load_case": "planner.case.demand.load",
     "check_plan": "planner.checker",
-    "Check": "planner.checker.policy",
-    "Policy": "planner.checker.policy",
     "check_policy": "planner.checker.policy",
-    "load_policy": "planner.checker.policy",
+    "Check": "planner.checker.policy.rules",
+    "Policy": "planner.checker.policy.schema",
+    "load_policy": "planner.checker.policy.schema",
     "Explanation": "planner.explanations.records",
     "Infeasible": "planner.explanations.relaxations",
     "InputError": "planner.io.errors",

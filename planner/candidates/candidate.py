@@ -10,7 +10,7 @@ from planner.candidates.pools import PoolSpec
 from planner.candidates.replica import Replica
 from planner.catalog.entries import Offer
 from planner.catalog.variant import Parallelism, Variant
-from planner.performance.latency import Machine
+from planner.performance.machine import Machine
 from planner.performance.throughput import Throughput
 from problems.staffing import Routing, Staffing
 

@@ -21,8 +21,6 @@ from planner.case.slots import slots_of
 from planner.catalog.apis import tier_of_api, tier_of_model
 from planner.io.formatting import percent
 
-__all__ = ["Candidate", "Candidates", "Rejection", "enumerate_candidates"]
-
 
 @dataclass(frozen=True)
 class Candidates:

@@ -22,7 +22,7 @@ import numpy as np
 from planner.candidates.traffic import Traffic
 from planner.case.case import Workload, kinds_of
 from planner.performance.kv_tiers import KvTier, read_s_per_token, tier_tokens
-from planner.performance.latency import Machine
+from planner.performance.machine import Machine
 from planner.performance.memory import kv_bytes, kv_bytes_per_token
 from planner.performance.queueing import in_flight_at
 from planner.performance.sessions import Ages, ages_of, context_tokens, sample_of

@@ -21,7 +21,8 @@ from planner.performance.calibration.correction import Correction
 from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.kv_tiers import KvTier
-from planner.performance.latency import Machine, prefill_s
+from planner.performance.latency import prefill_s
+from planner.performance.machine import Machine
 from planner.performance.memory import layout_of
 from planner.performance.queueing import (
     MOST_BUSY,

@@ -34,7 +34,7 @@ from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.formatting import percent
 from planner.performance.kv_tiers import KvTier
-from planner.performance.latency import Machine
+from planner.performance.machine import Machine
 from planner.performance.memory import does_not_split, kv_room_bytes, weight_bytes
 from planner.performance.throughput import KV_MEMORY
 from problems.staffing import Staffing

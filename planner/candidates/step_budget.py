@@ -23,7 +23,8 @@ from planner.candidates.traffic import Traffic
 from planner.case.case import Case
 from planner.catalog.variant import Variant
 from planner.performance.kv_tiers import KvTier
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s
+from planner.performance.latency import decode_step_s, prefill_added_s
+from planner.performance.machine import Machine
 from problems.staffing import Staffing, staffing_z
 
 FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048

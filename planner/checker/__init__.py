@@ -16,8 +16,6 @@ from planner.checker.horizon import horizon_problems
 from planner.checker.one_block import block_problems
 from planner.plan.saved import has_quarters
 
-__all__ = ["check_plan"]
-
 
 def check_plan(plan: Any, screened: bool = False) -> list[str]:
     """Everything that is wrong with a plan, of one block or of several; whatever is given, never an exception.

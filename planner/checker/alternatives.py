@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from planner.candidates.enumerate import Rejection, enumerate_candidates
+from planner.candidates.enumerate import enumerate_candidates
+from planner.candidates.rejection import Rejection
 from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.case import Case, Workload
 from planner.checker.checked import Checked

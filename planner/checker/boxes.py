@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from planner.case.case import Case
 from planner.performance.memory import memory_bytes, weight_bytes
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 from planner.plan.decisions import DeploymentDecision
 
 WORKSPACE_BYTES, USED_FRAC = 2e9, 0.9

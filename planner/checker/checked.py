@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.case.case import Case
-from planner.plan.account import Account
+from planner.plan.account.account import Account
 from planner.plan.plan import Plan
 
 

@@ -19,7 +19,8 @@ from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.checker.packing import SIZES
 from planner.checker.sessions import turns_find_what_is_kept
 from planner.performance.memory import kv_bytes_per_token, layout_of, longest_request, weight_bytes
-from planner.plan.account import Account, Served
+from planner.plan.account.account import Account
+from planner.plan.account.flows import Served
 from planner.plan.decisions import DeploymentDecision
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 

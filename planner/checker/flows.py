@@ -11,7 +11,7 @@ from planner.catalog.names import sells
 from planner.checker.checked import Checked
 from planner.checker.figures import REL, near
 from planner.checker.lengths import IGNORED_FRAC, longer_share
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 from planner.plan.plan import PoolPlan
 
 ALMOST_NOTHING = 1e-9

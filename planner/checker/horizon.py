@@ -34,7 +34,7 @@ from planner.checker.quarter_cases import (
     quarter_case_is_true,
     quarter_span,
 )
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan, ScenarioResult, SignedAllowance, SignedCommitment
 from planner.plan.plan import PLAN_FORMAT
 

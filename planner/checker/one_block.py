@@ -17,7 +17,7 @@ from planner.checker.purchases import purchases_hold
 from planner.checker.serving import pools_are_served
 from planner.checker.structure import names_and_lengths_fit, plan_or_problems
 from planner.checker.studies import studies_hold
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.figures import worked_out_again
 
 

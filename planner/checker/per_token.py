@@ -11,7 +11,7 @@ from planner.candidates.replica import Replica
 from planner.case.case import LatencyTarget, Workload
 from planner.performance.length_spread import quantile
 from planner.performance.sessions import sample_of
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 from planner.plan.plan import DeploymentPlan
 
 ROUTED_LOAD, MOST_BUSY = 0.95, 0.999

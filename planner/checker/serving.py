@@ -18,7 +18,7 @@ from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.lengths import lengths_are_those_let_in
 from planner.checker.per_token import times_per_token_are_kept
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 from planner.plan.plan import DeploymentRecord, PoolPlan
 
 

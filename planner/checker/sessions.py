@@ -12,7 +12,7 @@ from planner.case.case import Case, Workload, kinds_of
 from planner.checker.figures import REL, differs
 from planner.performance.memory import kv_bytes_per_token
 from planner.performance.sessions import sample_of
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 
 BLIND_ROUTERS = ("least-requests", "round-robin", "random")

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from planner.candidates.traffic import Traffic
 from planner.checker.checked import Checked
 from planner.checker.figures import REL
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 from planner.plan.plan import PoolPlan, RoutingRecord
 
 

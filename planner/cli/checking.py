@@ -23,7 +23,7 @@ from planner.cli.common import (
 from planner.cli.emit import Outputs, emit
 
 if TYPE_CHECKING:
-    from planner.checker.policy import Check
+    from planner.checker.policy.rules import Check
 
 verbs = typer.Typer()
 REFUTED, NOT_PROVED, BROKEN, INTERRUPTED = 2, 4, 5, 130

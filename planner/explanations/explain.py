@@ -14,8 +14,6 @@ from planner.optimization.replan import Experiment, Replanner, to_compare
 from planner.plan.plan import Plan
 from solvers.search.fleet_solution import Options, Progress
 
-__all__ = ["Explanation", "explain"]
-
 
 def explain(
     case: Case,

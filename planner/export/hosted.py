@@ -19,7 +19,7 @@ from planner.export.manifests import documents
 from planner.export.names import SPOT, plain, unique
 from planner.export.packing import Box, Wanted, packed, skews
 from planner.export.weights import BUCKET, HUB_ID, STREAM, Weights
-from planner.plan.account import PlanAccount, account_of
+from planner.plan.account.account import PlanAccount, account_of
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import NODES, OFFLOAD, ServeCommand, host_gib, serve_commands
 

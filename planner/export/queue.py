@@ -11,7 +11,7 @@ from planner.case.case import Workload
 from planner.export.hosted import HostedFleet
 from planner.export.pods import RESTRICTED, metadata, pod_security, secret
 from planner.export.routing import SHED, destinations
-from planner.plan.account import Served
+from planner.plan.account.flows import Served
 
 EVERY_MIN = 5
 """between starts of the job: how late it may notice a deadline"""

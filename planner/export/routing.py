@@ -15,7 +15,7 @@ import numpy as np
 
 from planner.export.hosted import HostedFleet
 from planner.performance.length_spread import CUTS, quantile
-from planner.plan.account import ByLength, Served
+from planner.plan.account.flows import ByLength, Served
 
 SHED, CACHE = "shed", "the semantic cache"
 LEAST_FRAC = 5e-5

@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.case.api_limits import amounts, busiest_minute, counts, limits_by_api
 from planner.judgement.concern import Concern
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 
 MORE_THAN_ROUNDING = 1e-3

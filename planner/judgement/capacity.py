@@ -10,7 +10,7 @@ import numpy as np
 from planner.case.prices import price_of
 from planner.io.formatting import counted, usd
 from planner.judgement.concern import Concern
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.stock import Stock, stocks_exceeded
 from problems.constants import HOURS_PER_MONTH

@@ -10,8 +10,7 @@ from planner.judgement.api_minutes import more_than_an_api_takes
 from planner.judgement.assumptions import assumptions_that_bind
 from planner.judgement.capacity import scarce_by_the_hour
 from planner.judgement.complications import small_part
-from planner.judgement.concern import Concern as Concern
-from planner.judgement.concern import Rule
+from planner.judgement.concern import Concern, Rule
 from planner.judgement.quality import unproven_quality
 from planner.judgement.sellers import cheaper_elsewhere
 from planner.judgement.service import context_exceeded, late_prompts, missed_promise, one_machine, sessions_queue

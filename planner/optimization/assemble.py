@@ -6,12 +6,13 @@ import math
 from dataclasses import replace
 from importlib.metadata import version
 
-from planner.candidates.enumerate import Candidates, Rejection
+from planner.candidates.enumerate import Candidates
+from planner.candidates.rejection import Rejection
 from planner.case.case import Case
 from planner.optimization.options import all_options, chosen_options
 from planner.optimization.serving import ServedPool, decisions, served_pools
 from planner.optimization.throughput_range import cost_range
-from planner.plan.account import Account
+from planner.plan.account.account import Account
 from planner.plan.account.figures import plan_of
 from planner.plan.plan import Plan, Proof, RejectionRecord
 from problems.fleet_problem import FleetProblem

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.candidates.enumerate import Candidate, Candidates
+from planner.candidates.candidate import Candidate
+from planner.candidates.enumerate import Candidates
 from planner.candidates.pools import PoolSpec
 from planner.candidates.staffing import load_factor_by_slot, rate_cv_together, staffing_alone
 from planner.case.allowances import covers_of

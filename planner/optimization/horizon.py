@@ -22,7 +22,7 @@ from planner.plan.horizon.horizon_view import baseline_by_quarter, spent_in
 from planner.plan.study_records import Why
 from solvers.backends.clock import TimeIsUp, limited_to, undisturbed
 from solvers.search.fleet_solution import Options, Outcome, Progress
-from solvers.search.horizon import HorizonSearch
+from solvers.search.horizon.horizon_search import HorizonSearch
 
 MAIN_FRAC = 0.5
 """share of what formulating leaves of a time limit for the plan itself; the rest is for what compares it"""

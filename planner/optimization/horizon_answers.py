@@ -18,8 +18,9 @@ from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
 from solvers.backends.clock import Stopped, limited_to, stop_is_asked
 from solvers.search.fleet_solution import Options, Progress
-from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import served_as
+from solvers.search.horizon.horizon_search import HorizonSearch
+from solvers.search.horizon.solution import HorizonSolution
 
 OnProgress = Callable[[Progress], None]
 T = TypeVar("T")

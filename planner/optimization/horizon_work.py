@@ -43,7 +43,7 @@ from problems.horizon.risk import Risk, worst_case_of
 from solvers.backends.clock import check
 from solvers.heuristics.incumbent import Incumbent, penalty_by_month, usd_by_month
 from solvers.search.fleet_solution import Options
-from solvers.search.horizon import HorizonSolution
+from solvers.search.horizon.solution import HorizonSolution
 
 SAME = 1e-9
 FEWEST_MOST = 8

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.candidates.enumerate import Candidate, Candidates
+from planner.candidates.candidate import Candidate
+from planner.candidates.enumerate import Candidates
 from planner.candidates.pools import PoolSpec
 from planner.case.case import Case, Workload
 from planner.case.prices import HELD, price_of

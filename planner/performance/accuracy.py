@@ -13,7 +13,8 @@ import numpy as np
 from planner.catalog.entries import Catalog, shipped_catalog
 from planner.io.result import Result
 from planner.performance.closed_loop import closed_loop, largest_in_flight
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from planner.performance.measurements import Arrivals, MachineKey, Point, Resolver, Unscorable, read_rows
 from planner.performance.memory import parallelism_of
 from planner.performance.queueing import under_load

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.catalog.entries import Engine
-from planner.performance.latency import Machine, prefill_s
+from planner.performance.latency import prefill_s
+from planner.performance.machine import Machine
 from planner.performance.memory import largest_batch
 from planner.performance.steady_state import Scaling, SteadyState, steady_state
 

@@ -20,8 +20,8 @@ from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of
 from planner.performance.calibration.profiles import read_profiles
 from planner.performance.closed_loop import closed_loop, largest_in_flight
-from planner.performance.latency import Machine
 from planner.performance.length_spread import LengthSpread
+from planner.performance.machine import Machine
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load

@@ -28,15 +28,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.performance.machine import Lora, Machine
+from planner.performance.machine import Machine
 from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes, layers_excess, state_bytes
 from planner.performance.ranks import busiest_requests, context_excess, largest_normal, prompt_excess
-
-__all__ = [
-    "Lora", "Machine", "decode_attention_s", "decode_step_s", "draft_pass_s", "draft_s", "experts_s",
-    "fastest_prefill_s", "fastest_step_s", "lora_s", "prefill_added_s", "prefill_s", "prompt_attention_s",
-    "prompts_behind_s", "prompts_round_s", "rank_products_s", "shared_pass_s", "waiting_s",
-]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
 """prompt at which attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""

@@ -23,8 +23,9 @@ from statistics import NormalDist
 import numpy as np
 
 from planner.performance.closed_loop import largest_in_flight
-from planner.performance.latency import Machine, prefill_s
+from planner.performance.latency import prefill_s
 from planner.performance.length_spread import LengthSpread, lengths_at
+from planner.performance.machine import Machine
 from planner.performance.steady_state import Scaling, steady_state
 from planner.performance.throughput import PROMPT_CV2, prompt_cv2
 from problems.staffing import Routing, z_of

@@ -22,7 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_added_s, prefill_s
+from planner.performance.machine import Machine
 
 Array = np.ndarray
 

@@ -16,7 +16,8 @@ from functools import lru_cache
 import numpy as np
 
 from planner.performance.closed_loop import most_in_memory
-from planner.performance.latency import Machine, prefill_s
+from planner.performance.latency import prefill_s
+from planner.performance.machine import Machine
 from planner.performance.ranks import busiest_requests, context_excess
 from planner.performance.steady_state import Scaling, steady_state
 

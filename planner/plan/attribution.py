@@ -9,7 +9,7 @@ from planner.case.case import Case, Workload
 from planner.case.prices import HELD, price_of
 from planner.case.vendors import vendor_usd
 from planner.catalog.terms import in_words
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.diff_records import Attribution
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 

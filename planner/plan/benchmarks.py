@@ -20,7 +20,7 @@ from planner.catalog.profile import find_profile
 from planner.catalog.variant import TENSOR, Variant
 from planner.performance.machine import ESTIMATED_ERROR_FRAC
 from planner.performance.memory import layout_of
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.serve_commands import checkpoint_of, serve_commands
 

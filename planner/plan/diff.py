@@ -7,13 +7,11 @@ from typing import overload
 from planner.plan.attribution import attribution
 from planner.plan.blocks import AnyPlan, block_of
 from planner.plan.diff_changes import cost_changes, fleet_changes, input_changes, limit_changes, workload_changes
-from planner.plan.diff_records import DIFF_FORMAT, PlanDiff, Side
+from planner.plan.diff_records import PlanDiff, Side
 from planner.plan.horizon.horizon_diff import HorizonDiff, diff_horizons
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.plan.price_changes import price_changes
-
-__all__ = ["DIFF_FORMAT", "PlanDiff", "diff_plans"]
 
 
 @overload

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.case.case import Case, LatencyTarget, PrefixReuse, Workload
 from planner.catalog.variant import TENSOR
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.diff_records import CostChange, FleetChange, ValueChange
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 

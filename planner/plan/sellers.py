@@ -15,7 +15,7 @@ from planner.catalog.entries import ApiModel
 from planner.catalog.names import bare_name, names_of_weights
 from planner.catalog.sellers import is_counted, sellers
 from planner.io.remembered import of_the_last
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.study_records import ProviderBill
 

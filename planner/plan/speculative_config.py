@@ -10,7 +10,8 @@ from typing import Any
 from planner.candidates.replica import machine_for
 from planner.case.drafts import drafter_key, speculation_of
 from planner.catalog.drafts import EAGLE3, MTP, NGRAM
-from planner.performance.latency import Machine, decode_step_s
+from planner.performance.latency import decode_step_s
+from planner.performance.machine import Machine
 from planner.plan.plan import DeploymentRecord, Plan, PoolPlan
 
 HEAD_PLACE = "YOUR-DRAFT-HEAD"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from planner.candidates.replica import TABLE
 from planner.case.apis import baseline_of
-from planner.plan.account import PlanAccount, Served, account_of
+from planner.plan.account.account import PlanAccount, account_of
+from planner.plan.account.flows import Served
 from planner.plan.plan import Plan, PoolPlan
 
 

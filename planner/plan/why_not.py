@@ -15,7 +15,7 @@ from planner.case.vendors import VENDOR_NAMES, Vendor, vendor_usd, vendors_bough
 from planner.catalog.variant import Variant
 from planner.io.formatting import usd, usd_small
 from planner.io.validation import Strict
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
 
 Kind = Literal["gpu", "quantization"]

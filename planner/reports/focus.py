@@ -23,7 +23,8 @@ from planner.case.prices import HELD, usd_per_h
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import Offer
 from planner.catalog.terms import is_bought, is_term, term_months
-from planner.plan.account import PlanAccount, Served, account_of
+from planner.plan.account.account import PlanAccount, account_of
+from planner.plan.account.flows import Served
 from planner.plan.plan import FleetLine, Plan
 from planner.reports.csv import rows_csv
 from problems.constants import HOURS_PER_MONTH

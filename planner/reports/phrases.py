@@ -19,7 +19,7 @@ from planner.catalog.terms import in_words, is_bought, term_months
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
 from planner.judgement.sellers import SoldForLess, sold_for_less
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.held import held_usd_by_workload
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.late_lengths import late_answers, late_lengths

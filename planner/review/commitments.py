@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from planner.case.case import OWNED, SAVINGS_PLAN, Holding
 from planner.case.terms import counted_months
 from planner.catalog.terms import is_term, term_months
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.horizon.horizon_view import running_by_slot
 from planner.plan.plan import Plan
 from planner.review.holdings import HeldNext

@@ -13,7 +13,7 @@ import numpy as np
 from planner.case.apis import tokens_per_request
 from planner.case.case import Workload
 from planner.case.slots import rates_rps, slots_of
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.review.records import CapacityUse

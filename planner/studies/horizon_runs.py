@@ -16,7 +16,7 @@ from planner.case.changes import with_limits
 from planner.case.quarters import future_of
 from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import HorizonAttempt, attempt_horizon
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import (
     owed_beyond_usd,

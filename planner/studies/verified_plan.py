@@ -18,7 +18,7 @@ from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor
 from planner.case.slots import hour_of_days
 from planner.io.errors import OutOfTime
 from planner.pipeline import Kept, OnKept, plan_fleet, why
-from planner.plan.account import PlanAccount, account_of
+from planner.plan.account.account import PlanAccount, account_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import LeftOut, Plan, PoolPlan, Served
 from planner.plan.study_records import Why

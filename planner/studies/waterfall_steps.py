@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.candidates.enumerate import Candidate, enumerate_candidates
+from planner.candidates.candidate import Candidate
+from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case
 from planner.case.changes import Change, one_after_the_other, with_limits, with_workloads

@@ -25,7 +25,7 @@ from solvers.backends.clock import Limit, Stopped, TimeIsUp, limited_to, stop_is
 from solvers.search.fleet_solution import Options
 
 if TYPE_CHECKING:
-    from planner.checker.policy import Check
+    from planner.checker.policy.rules import Check
     from planner.export.live import Live
     from planner.plan.diff_records import PlanDiff
     from planner.plan.horizon.horizon_diff import HorizonDiff
@@ -163,7 +163,7 @@ def _month(
         return month - 1
     if whole is plan:
         return None
-    from planner.plan.account import account_of
+    from planner.plan.account.account import account_of
     from planner.verification.serving import busiest_month
 
     busiest = busiest_month(account_of(plan), months_of(whole, quarter, scenario) or sorted(months))

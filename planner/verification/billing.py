@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.case.prices import HELD, price_of
 from planner.catalog.terms import is_term
-from planner.plan.account import PlanAccount
+from planner.plan.account.account import PlanAccount
 from planner.plan.plan import DeploymentPlan
 from planner.verification.arrivals import HOURS
 from planner.verification.operation import Setting

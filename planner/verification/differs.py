@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.io.errors import input_error, shown
-from planner.plan.account import PlanAccount
+from planner.plan.account.account import PlanAccount
 from planner.verification.arrivals import HOURS
 
 SPIKE_H = 1

@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.case.case import HOURS_KEPT_FRAC
 from planner.case.controller import Controller, controllers
-from planner.plan.account import PlanAccount, account_of
+from planner.plan.account.account import PlanAccount, account_of
 from planner.plan.operated import Operation
 from planner.plan.plan import Plan, PoolPlan
 from planner.verification.arrivals import HOURS, slots_of_week, swings

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from planner.case.quarters import block_name
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import calendar_name, months_in
 from planner.plan.plan import Plan

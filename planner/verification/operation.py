@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.case.controller import Controller
 from planner.case.start_up import start_s, start_within_s
-from planner.plan.account import PlanAccount
+from planner.plan.account.account import PlanAccount
 from planner.plan.plan import DeploymentPlan, PoolPlan
 from planner.verification.arrivals import HOURS
 from planner.verification.engine import DRAINED, FAILED, RECLAIMED, SHEDDING, Simulation

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from planner.io.formatting import percent
-from planner.plan.account import Account, account_of
+from planner.plan.account.account import Account, account_of
 from planner.plan.plan import Plan, Sampled
 from planner.verification.measuring import clearly_missed
 from planner.verification.records import Promise

@@ -17,7 +17,8 @@ from planner.case.drafts import speculation_of
 from planner.case.start_up import start_s
 from planner.io.formatting import counted
 from planner.performance.latency import prompts_behind_s
-from planner.plan.account import PlanAccount, Served, account_of
+from planner.plan.account.account import PlanAccount, account_of
+from planner.plan.account.flows import Served
 from planner.plan.operated import Attained, DeploymentOperated, Operation
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings

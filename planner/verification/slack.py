@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.verification.records import Slack, Verification
 from planner.verification.request_logs import RequestSource

@@ -25,7 +25,6 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.performance.latency import (
-    Machine,
     decode_attention_s,
     decode_step_s,
     lora_s,
@@ -36,6 +35,7 @@ from planner.performance.latency import (
     rank_products_s,
     shared_pass_s,
 )
+from planner.performance.machine import Machine
 from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, sight
 from planner.performance.steady_state import Scaling
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.performance.sessions import Sessions, ages_of
-from planner.plan.account import PlanAccount, Served
+from planner.plan.account.account import PlanAccount
+from planner.plan.account.flows import Served
 from planner.plan.plan import PoolPlan
 from planner.verification.arrivals import HOURS, MINUTES, Stream, drawn_lengths, drawn_minutes
 from planner.verification.block_cache import Blocks

@@ -12,12 +12,10 @@ import numpy as np
 
 from problems.model import Floats, Model
 from solvers.backends.cbc import run_cbc
-from solvers.backends.highs import WarmLp, run_highs, solve_lp, solve_lp_centrally, solve_part
+from solvers.backends.highs import run_highs, solve_lp
 from solvers.backends.result import Claim, Progress, Request, Solution, Status, StoppedBy, objective_slack
 from solvers.backends.trouble import SolverMissing
-from solvers.backends.verify import dual_bound, rounded, verify
-
-__all__ = ["WarmLp", "dual_bound", "solve_lp", "solve_lp_centrally", "solve_mip", "solve_part"]
+from solvers.backends.verify import rounded, verify
 
 SolverName = Literal["cbc", "highs"]
 OTHER: dict[SolverName, SolverName] = {"cbc": "highs", "highs": "cbc"}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.model import Model
-from solvers.backends.solve import solve_lp
+from solvers.backends.highs import solve_lp
 
 SURE = 0.98
 """share of one choice from which on a workload is taken to have that one"""

@@ -10,7 +10,8 @@ import numpy as np
 
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from solvers.backends.solve import SolverName, WarmLp
+from solvers.backends.highs import WarmLp
+from solvers.backends.solve import SolverName
 from solvers.devices import uses
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.relax_and_fix import one_for_each_slot

@@ -17,7 +17,8 @@ from problems.fleet import master
 from problems.fleet_problem import ON_HAND, FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, RecipeKey
-from solvers.backends.solve import SolverName, WarmLp
+from solvers.backends.highs import WarmLp
+from solvers.backends.solve import SolverName
 from solvers.cuts.picked import Picked
 from solvers.heuristics.counts_by_slot import counts_by_slot
 from solvers.heuristics.hill_climbing import picks_by_key

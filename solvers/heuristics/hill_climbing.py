@@ -14,7 +14,7 @@ from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import RecipeKey
 from solvers.backends.clock import check
-from solvers.backends.solve import WarmLp
+from solvers.backends.highs import WarmLp
 
 WORTH_FRAC = 1e-4
 """share of the cost that a change must save"""

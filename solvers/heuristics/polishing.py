@@ -19,7 +19,8 @@ from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, RecipeKey, joined
-from solvers.backends.solve import SolverName, WarmLp
+from solvers.backends.highs import WarmLp
+from solvers.backends.solve import SolverName
 from solvers.cuts.picked import Picked, picked_of
 from solvers.devices import uses
 from solvers.heuristics.counts_by_slot import counts_by_slot

@@ -14,7 +14,7 @@ from itertools import cycle
 
 import numpy as np
 
-from solvers.backends.solve import solve_part
+from solvers.backends.highs import solve_part
 from solvers.heuristics.slot_lp import SlotLp
 
 WIDTHS = (4, 8, 16)

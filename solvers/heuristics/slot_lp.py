@@ -19,7 +19,8 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Model
-from solvers.backends.solve import SolverName, WarmLp, solve_mip
+from solvers.backends.highs import WarmLp
+from solvers.backends.solve import SolverName, solve_mip
 from solvers.cuts.pool import ABOUT_BOXES
 from solvers.heuristics.columns import from_solution
 from solvers.heuristics.incumbent import Incumbent, limits_are_kept

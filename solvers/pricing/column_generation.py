@@ -28,8 +28,8 @@ from problems.model import Key, Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes.recipe import Recipe
 from solvers.backends.clock import check
+from solvers.backends.highs import solve_lp
 from solvers.backends.result import Status
-from solvers.backends.solve import solve_lp
 from solvers.cuts.beyond_commitments import always_beyond
 from solvers.cuts.picked import Picked, picked_of
 from solvers.cuts.pool import ABOUT_BOXES, NO_PRICE_USD, CutPool

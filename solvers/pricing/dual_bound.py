@@ -17,7 +17,8 @@ from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices, energy_usd
-from solvers.backends.solve import dual_bound, solve_lp
+from solvers.backends.highs import solve_lp
+from solvers.backends.verify import dual_bound
 
 Duals = dict[tuple[Any, ...], float]
 Values = dict[tuple[str, ...], float]

@@ -15,8 +15,8 @@ import numpy as np
 
 from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.model import Booleans, Model
+from solvers.backends.highs import solve_lp_centrally
 from solvers.backends.result import LpSolution, Status
-from solvers.backends.solve import solve_lp_centrally
 from solvers.devices import uses
 
 QUOTAS = ("gpu-quota", "instance-quota")

@@ -17,8 +17,9 @@ import numpy as np
 from problems.recipes.mixes import ROUNDING, Counts, SharedBoxes, SlotMix, first_answer
 from problems.slot_model import slot_model
 from solvers.backends import highs_child
+from solvers.backends.highs import solve_lp
 from solvers.backends.result import Status
-from solvers.backends.solve import SolverName, solve_lp, solve_mip
+from solvers.backends.solve import SolverName, solve_mip
 from solvers.backends.verify import dual_bound
 
 EXACT_FRAC = 1e-9

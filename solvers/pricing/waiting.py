@@ -16,7 +16,7 @@ from problems.fleet_problem import FleetProblem
 from problems.model import Model
 from problems.pricing import Priced, Prices, fixed_value, serving_values
 from problems.recipes.recipe import Recipe
-from solvers.backends.solve import solve_lp
+from solvers.backends.highs import solve_lp
 
 IN_USE = 1e-7
 NEAR_ENOUGH = 1e-5

@@ -6,7 +6,7 @@ import math
 
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.horizon import HorizonSearch
+from solvers.search.horizon.horizon_search import HorizonSearch
 from tests.oracle.allowance_horizons import AllowanceHorizon, dollar_horizon, least_usd, truth_of, units_horizon
 from tests.support.rows import for_each
 

@@ -14,8 +14,9 @@ from problems.horizon.master import horizon_master
 from problems.horizon.risk import TIE_FRAC, Risk, worst_case_of
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import usd_in
+from solvers.search.horizon.horizon_search import HorizonSearch
+from solvers.search.horizon.solution import HorizonSolution
 from tests.oracle.horizons import (
     TinyHorizon,
     horizon_with_servers,

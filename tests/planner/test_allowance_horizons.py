@@ -19,7 +19,7 @@ from planner.checker.policy import check_policy
 from planner.checker.policy.schema import policy_from_text
 from planner.levers import LEVERS, PlanLever
 from planner.optimization.horizon import NoHorizonPlan, plan_horizon
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.horizon.horizon_diff import diff_horizons
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import ladder

@@ -17,7 +17,7 @@ from planner.checker import check_plan
 from planner.checker.policy import check_policy
 from planner.checker.policy.schema import policy_from_text
 from planner.levers import LEVERS
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan

@@ -15,7 +15,7 @@ from planner.case.slots import slots_of
 from planner.checker import check_plan
 from planner.explanations.limits import every_limit
 from planner.io.errors import InputError
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.reports.phrases import limits_reached

@@ -15,9 +15,9 @@ from planner.checker import check_plan
 from planner.export.export import export_plan
 from planner.export.hosted import Settings
 from planner.io.formatting import usd
-from planner.judgement import concerns_of
+from planner.judgement.concerns import concerns_of
 from planner.levers import levers_in_use
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.other_demand import other_demand
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan

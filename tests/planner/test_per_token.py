@@ -18,7 +18,7 @@ from planner.checker.per_token import times_per_token_are_kept
 from planner.export.hosted import Settings, hosted_fleet
 from planner.export.promises import POD, checks
 from planner.io.errors import InputError
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan

@@ -11,7 +11,7 @@ import pytest
 
 import planner
 from planner.checker import check_plan
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.sellers import cheapest_elsewhere, sold_cheaper
 from planner.plan.study_records import Studies

@@ -6,24 +6,13 @@ from collections.abc import Iterator
 from datetime import date
 
 from planner.checker.policy.horizon import JudgedHorizon, rules_of_a_horizon
-from planner.checker.policy.rules import CHECK_FORMAT, Check, Judged, Rule, checked, judged_rules
-from planner.checker.policy.schema import Policy, load_policy, policy_from_text
+from planner.checker.policy.rules import Check, Judged, Rule, checked, judged_rules
+from planner.checker.policy.schema import Policy
 from planner.checker.proof import BoundCheck
 from planner.io.errors import input_error
 from planner.plan.blocks import AnyPlan
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
-
-__all__ = [
-    "CHECK_FORMAT",
-    "Check",
-    "Policy",
-    "Rule",
-    "check_policy",
-    "load_policy",
-    "policy_from_text",
-    "refuse_another_kind",
-]
 
 
 def check_policy(

@@ -17,7 +17,7 @@ from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.io.result import Result
 from planner.io.validation import Strict
-from planner.plan.account import Account, account_of
+from planner.plan.account.account import Account, account_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.signing import signed_on_no_quote

@@ -17,7 +17,8 @@ import numpy as np
 from planner.catalog.profile import MeasuredPoint
 from planner.performance.calibration.datasheet_limits import running
 from planner.performance.closed_loop import largest_in_flight
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from planner.performance.steady_state import steady_state
 
 MID_IN_FLIGHT = 16.0

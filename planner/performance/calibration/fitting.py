@@ -18,7 +18,8 @@ import numpy as np
 
 from planner.catalog.profile import MeasuredPoint, Profile
 from planner.performance.calibration.correction import UNCORRECTED, Correction, in_flight_of, predicted, rate_of
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from planner.performance.steady_state import SteadyState, steady_state
 
 ALONE = 1.0

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from planner.case.teams import NO_TEAM, TEAM
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.showback import HELD, PARTS, Bearer, borne_by, in_cents, in_order
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 

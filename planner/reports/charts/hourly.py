@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import DeploymentPlan, Flow, Plan
 from planner.reports.charts.colours import FATES, PURCHASES, way_of
 

@@ -13,7 +13,7 @@ from planner.catalog.names import sells
 from planner.catalog.terms import in_years, is_bought, term_months
 from planner.io.formatting import counted, percent
 from planner.io.remembered import of_the_last
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.held import held_usd_by_workload
 from planner.plan.account.other_demand import other_demand
 from planner.plan.plan import Plan, WorkloadPlan

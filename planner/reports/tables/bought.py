@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd, usd_small
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.power import kw_of
 from planner.plan.plan import BoughtPlan, Plan
 from planner.reports.table import Cells, Table

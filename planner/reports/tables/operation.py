@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.case.prices import price_of
 from planner.io.formatting import counted, percent, usd, usd_small
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.operated import Attained, Operation
 from planner.plan.plan import Plan
 from planner.reports.table import Cells, Table

@@ -9,7 +9,7 @@ from planner.case.case import Assumption, Workload
 from planner.case.support import support_of
 from planner.case.vendors import VENDOR_NAMES, vendor_usd
 from planner.io.formatting import percent, span
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import DeploymentPlan, FleetLine, Plan, PoolPlan, SlotRecord
 from planner.plan.serve_commands import serve_commands
 from planner.reports import phrases

@@ -13,7 +13,7 @@ from planner.case.owned import owned_key
 from planner.case.prices import HELD
 from planner.catalog.terms import is_bought
 from planner.io.formatting import counted
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cells import ZERO, in_cents, rounded, usd

@@ -15,8 +15,9 @@ from problems.horizon.bound import bound_program
 from problems.horizon.horizon_problem import HorizonProblem, Prices
 from problems.horizon.master import Trade, Trades, horizon_master
 from problems.horizon.risk import Weights
+from solvers.backends.highs import solve_lp
 from solvers.backends.result import Status
-from solvers.backends.solve import solve_lp, solve_mip
+from solvers.backends.solve import solve_mip
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon.block_plans import same_weights
 from solvers.search.horizon.blocks import BlockSearches, left_s

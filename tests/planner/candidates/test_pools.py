@@ -14,8 +14,9 @@ import planner
 import planner.candidates.replica
 import planner.candidates.screen
 import planner.candidates.step_budget
+from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import Dominated, _no_worse
-from planner.candidates.enumerate import Candidate, Candidates, enumerate_candidates
+from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.candidates.known_replicas import KnownReplicas
 from planner.candidates.pools import MOST_SETS, PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import RejectionKind
@@ -28,7 +29,8 @@ from planner.case.slots import rates_rps, requests_per_month, slots_before, slot
 from planner.catalog.profile import MaxRate, Profile
 from planner.catalog.variant import Variant
 from planner.optimization.formulate import deployment_of, formulate, pool_of
-from planner.performance.latency import Lora, decode_step_s
+from planner.performance.latency import decode_step_s
+from planner.performance.machine import Lora
 from planner.performance.queueing import prompt_wait_s
 from problems.recipes.pools import Pool
 from problems.staffing import staffing_z

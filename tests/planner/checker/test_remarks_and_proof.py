@@ -10,8 +10,9 @@ import pytest
 
 import planner
 from planner import pipeline
-from planner.checker.policy import check_policy, policy_from_text
+from planner.checker.policy import check_policy
 from planner.checker.policy.rules import Check
+from planner.checker.policy.schema import policy_from_text
 from planner.checker.proof import bound_check
 from planner.checker.remarks import BOUND, REGRET, REMARKS, remarks_in
 from planner.plan.plan import Plan

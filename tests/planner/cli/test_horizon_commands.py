@@ -18,7 +18,7 @@ from planner.plan.plan import CostRange
 from planner.plan.saved import plan_from_json
 from planner.verbs.planning import KeptWork
 from solvers.search.fleet_solution import Options
-from solvers.search.horizon import HorizonSearch
+from solvers.search.horizon.horizon_search import HorizonSearch
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan, worst_case_plan
 from tests.support.rows import for_each

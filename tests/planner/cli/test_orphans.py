@@ -45,7 +45,8 @@ run_child([sys.executable, "-c", "import time; time.sleep(600)", tempfile.gettem
 """a solver that prints nothing: no broken pipe tells it that nobody reads"""
 SWEEP = """\
 from tests.support.executing_work import endless, squares
-from planner.studies.executing import executor_from, run_jobs
+from planner.studies.executing.executors import executor_from
+from planner.studies.executing.run import run_jobs
 if __name__ == "__main__":
     with executor_from("processes:2") as chosen:
         run_jobs(endless, squares(4), chosen)

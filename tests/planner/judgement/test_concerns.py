@@ -10,8 +10,8 @@ import pytest
 import planner
 from planner.case.case import Assumption
 from planner.io.formatting import usd
-from planner.judgement import concerns_of
 from planner.judgement.concern import Concern
+from planner.judgement.concerns import concerns_of
 from planner.plan.plan import Plan, Sampled, Served
 from planner.plan.signing import to_be_signed
 from tests.support.rows import for_each

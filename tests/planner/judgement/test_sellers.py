@@ -13,7 +13,8 @@ from planner.case.case import Case
 from planner.catalog.apis import api_model
 from planner.catalog.sellers import is_counted, known_sellers, sellers
 from planner.io.formatting import percent
-from planner.judgement import Concern, concerns_of
+from planner.judgement.concern import Concern
+from planner.judgement.concerns import concerns_of
 from planner.plan.plan import Plan
 from planner.plan.sellers import cheapest_elsewhere
 from planner.reports.page import as_page

@@ -10,7 +10,8 @@ import pytest
 
 import planner
 from planner.case.demand.load import load_case
-from planner.judgement import Concern, concerns_of
+from planner.judgement.concern import Concern
+from planner.judgement.concerns import concerns_of
 from planner.plan.plan import Plan
 from tests.support.command_line import Command
 from tests.support.rows import for_each

@@ -14,7 +14,8 @@ from planner.optimization import horizon as planning
 from planner.optimization.horizon_work import HorizonWork, Quarter
 from planner.pipeline import attempt_horizon
 from solvers.search.fleet_solution import Options, Outcome, Progress
-from solvers.search.horizon import HorizonSearch, HorizonSolution
+from solvers.search.horizon.horizon_search import HorizonSearch
+from solvers.search.horizon.solution import HorizonSolution
 from tests.support.horizon_plans import horizon_case
 
 

@@ -12,7 +12,8 @@ from planner.catalog.entries import shipped_catalog
 from planner.io.errors import InputError
 from planner.performance.accuracy import Accuracy, score
 from planner.performance.closed_loop import closed_loop
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from planner.performance.measurements import engine_named
 from planner.performance.memory import Layout
 from planner.reports.performance import accuracy_document

@@ -8,7 +8,8 @@ import pytest
 from planner.catalog.entries import Backing, shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.estimate import estimate
-from planner.performance.latency import Machine, decode_step_s, experts_s, prefill_s, touched_experts_frac
+from planner.performance.latency import decode_step_s, experts_s, prefill_s, touched_experts_frac
+from planner.performance.machine import Machine
 from planner.performance.memory import Layout, attended_layers, kv_bytes, kv_copies, kv_room_bytes, state_bytes
 from tests.support.rows import for_each
 

@@ -10,15 +10,8 @@ import pytest
 
 from planner.catalog.entries import Engine, Gpu, shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
-from planner.performance.latency import (
-    Lora,
-    Machine,
-    decode_step_s,
-    fastest_prefill_s,
-    fastest_step_s,
-    prefill_added_s,
-    prefill_s,
-)
+from planner.performance.latency import decode_step_s, fastest_prefill_s, fastest_step_s, prefill_added_s, prefill_s
+from planner.performance.machine import Lora, Machine
 from planner.performance.memory import kv_bytes, kv_bytes_per_token, kv_room_bytes, largest_batch, weight_bytes
 from planner.performance.queueing import most_prompt_load, prompt_wait_s, under_load
 from planner.performance.throughput import Lengths, Limits, throughput

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from planner.catalog.entries import shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
-from planner.performance.latency import Lora, Machine, decode_step_s, prefill_added_s, prefill_s
-from planner.performance.machine import ESTIMATED_ERROR_FRAC
+from planner.performance.latency import decode_step_s, prefill_added_s, prefill_s
+from planner.performance.machine import ESTIMATED_ERROR_FRAC, Lora, Machine
 from planner.performance.memory import Layout, kv_bytes, kv_room_bytes, layout_of
 from planner.performance.queueing import under_load
 from planner.performance.ranks import LENGTH_CV2, context_excess, prompt_excess

@@ -13,7 +13,8 @@ from planner.catalog.drafts import EAGLE3, known_draft, known_drafts
 from planner.catalog.entries import day_of, shipped_catalog
 from planner.catalog.variant import Variant
 from planner.performance.closed_loop import most_in_memory
-from planner.performance.latency import Machine, decode_step_s
+from planner.performance.latency import decode_step_s
+from planner.performance.machine import Machine
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import parameters
 from planner.performance.speculation import Speculation, acceptance, eagle_head, geometric, mtp_module

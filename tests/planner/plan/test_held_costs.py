@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 import planner
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.held import held_usd_by_workload
 from planner.plan.plan import Plan
 from planner.reports.formats import RENDERERS

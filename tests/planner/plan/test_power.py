@@ -10,7 +10,7 @@ from planner.case.demand.load import case_from_text
 from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.performance.power import PowerLaw
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.reports import phrases
 from planner.reports.plan import plan_document

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner.checker import check_plan
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.account.held import held_usd_by_workload
 from planner.plan.account.showback import HELD, in_cents, showback_of
 from planner.plan.horizon.horizon_plan import HorizonPlan

@@ -8,7 +8,7 @@ import pytest
 
 import planner
 from planner.io.formatting import counted, percent, span, tokens, usd
-from planner.judgement import concerns_of
+from planner.judgement.concerns import concerns_of
 from planner.plan.plan import Binding, Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.progress import closed_frac, describe

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from planner.catalog.entries import shipped_catalog
-from planner.performance.latency import Machine, decode_step_s
+from planner.performance.latency import decode_step_s
+from planner.performance.machine import Machine
 from planner.performance.memory import kv_bytes, kv_bytes_per_token, weight_bytes
 from tests.support.economics import (
     api_usd,

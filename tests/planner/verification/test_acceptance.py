@@ -10,7 +10,8 @@ import pytest
 
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.variant import Variant
-from planner.performance.latency import Machine, decode_step_s
+from planner.performance.latency import decode_step_s
+from planner.performance.machine import Machine
 from planner.performance.machine_by_name import machine_for
 from planner.performance.speculation import Speculation, eagle_head
 from planner.performance.steady_state import steady_state

@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_added_s, prefill_s
+from planner.performance.machine import Machine
 from planner.performance.memory import kv_room_bytes
 from planner.verification import engine, steps
 from planner.verification.block_cache import NO_BLOCKS, Blocks, taken

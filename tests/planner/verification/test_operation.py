@@ -18,7 +18,7 @@ import planner
 from planner.case.controller import Controller, controllers
 from planner.checker import check_plan
 from planner.io.errors import InputError
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.operated import Operation
 from planner.plan.saved import plan_from_json
 from planner.reports.tables.operation import in_short

@@ -11,7 +11,7 @@ import planner
 from planner.candidates.step_budget import FEWEST_OF_RANKS, replica_for
 from planner.catalog.variant import Parallelism
 from planner.checker import check_plan
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
 from planner.verification import serving

@@ -10,7 +10,7 @@ import pytest
 
 import planner
 from planner.checker import check_plan
-from planner.judgement import concerns_of
+from planner.judgement.concerns import concerns_of
 from planner.plan.plan import Plan
 from planner.reports.phrases import left_out, served_in_short
 from planner.verification.quick_sample import REQUESTS, can_be_sampled, with_sample

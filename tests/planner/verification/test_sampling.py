@@ -14,7 +14,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 
 import planner
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.reports.markdown import as_markdown
 from planner.reports.page import as_page

@@ -11,7 +11,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 from planner.candidates.replica import machine_for
 from planner.performance.memory import TOKEN_STEP
-from planner.plan.account import account_of
+from planner.plan.account.account import account_of
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
 from planner.verification import engine, serving, steps

@@ -19,8 +19,9 @@ from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded, RoundedSlots, made_valid
 from problems.slot_model import slot_model
 from problems.staffing import Staffing
+from solvers.backends.highs import solve_lp
 from solvers.backends.result import Solution
-from solvers.backends.solve import SolverName, solve_lp, solve_mip
+from solvers.backends.solve import SolverName, solve_mip
 from solvers.pricing import mix_slots, slot_search
 from solvers.pricing.mixes import best_mix
 from solvers.pricing.slot_search import SolvedSlot, solve_slot

@@ -10,7 +10,7 @@ import pytest
 from problems.model import Column, Row, build_model
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral
-from solvers.backends.solve import solve_lp
+from solvers.backends.highs import solve_lp
 from solvers.pricing.routing import work_moved
 from tests.support.rows import for_each
 

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from problems.model import Column, Model, Row, build_model
+from solvers.backends.highs import WarmLp, solve_lp
 from solvers.backends.result import Solution, Status, StoppedBy, cost_scale
-from solvers.backends.solve import SolverName, WarmLp, checked_point, solve_lp, solve_mip
+from solvers.backends.solve import SolverName, checked_point, solve_mip
 from solvers.backends.verify import dual_bound, verify
 from tests.support.rows import for_each
 

@@ -13,7 +13,8 @@ from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, ea
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.recipe import Recipe, Use
-from solvers.backends.solve import solve_lp, solve_mip
+from solvers.backends.highs import solve_lp
+from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond, counts_beyond, surely_enough
 from solvers.cuts.separation import parts_of_boxes
 from solvers.pricing.dual_bound import dual_bound_of, lifted

@@ -17,7 +17,8 @@ from problems.recipes.pools import Deployment, Pool
 from problems.recipes.recipe import Recipe, Use
 from problems.rounding_up import BOTH, Parts, Rounded, boxes_begun, made_valid, most_together
 from problems.staffing import Staffing
-from solvers.backends.solve import solve_lp, solve_mip
+from solvers.backends.highs import solve_lp
+from solvers.backends.solve import solve_mip
 from solvers.cuts.rounding_up import each_by_itself, parts_begun
 from tests.support.fleets import Case
 from tests.support.rows import for_each

@@ -13,7 +13,8 @@ from problems.fleet_variables import Variables
 from problems.recipes.pools import Deployment, Pool
 from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing
-from solvers.backends.solve import solve_lp, solve_mip
+from solvers.backends.highs import solve_lp
+from solvers.backends.solve import solve_mip
 from solvers.cuts.picked import Picked
 from solvers.cuts.separation import ROWS_OF_A_SLOT, parts_of_boxes
 from solvers.heuristics.columns import as_start

@@ -14,7 +14,7 @@ from problems.recipes.pools import Deployment, Pool
 from problems.recipes.recipe import Recipe, Use
 from problems.staffing import Staffing
 from problems.standing_apart import Apart, boxes_of_all, boxes_of_two, counts_by_size, made_valid_apart, standings
-from solvers.backends.solve import solve_lp
+from solvers.backends.highs import solve_lp
 from solvers.cuts.picked import picked_of
 from solvers.cuts.separation import parts_of_boxes
 from tests.support.fleets import Case

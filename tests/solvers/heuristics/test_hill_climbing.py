@@ -10,8 +10,8 @@ import pytest
 
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Held
+from solvers.backends.highs import WarmLp, solve_lp
 from solvers.backends.result import Status
-from solvers.backends.solve import WarmLp, solve_lp
 from solvers.heuristics.hill_climbing import WORTH_FRAC, Climb
 from solvers.heuristics.incumbent import each_by_itself
 from tests.oracle.cases import case_of

@@ -18,8 +18,9 @@ from problems.model import Column, Model, Row, build_model
 from problems.purchase import hourly_purchase
 from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
+from solvers.backends.highs import WarmLp, solve_lp, solve_part
 from solvers.backends.result import LpSolution, Status
-from solvers.backends.solve import WarmLp, solve_lp, solve_mip, solve_part
+from solvers.backends.solve import solve_mip
 from solvers.backends.verify import dual_bound
 from solvers.heuristics import relax_and_fix as slot_choice
 from solvers.heuristics import rolling_windows as slot_windows

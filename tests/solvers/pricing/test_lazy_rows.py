@@ -7,8 +7,8 @@ import pytest
 
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
+from solvers.backends.highs import solve_lp
 from solvers.backends.result import Status
-from solvers.backends.solve import solve_lp
 from solvers.pricing.lazy_rows import LAZY, LazyRows
 from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet

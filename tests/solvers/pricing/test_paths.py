@@ -10,7 +10,7 @@ import pytest
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe, joined
-from solvers.backends.solve import solve_lp
+from solvers.backends.highs import solve_lp
 from solvers.cuts.picked import Picked
 from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.pricing.paths import IDLE_ROUNDS, LEVELS, Paths, single_paths

@@ -11,7 +11,7 @@ import pytest
 
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from solvers.backends.solve import solve_lp
+from solvers.backends.highs import solve_lp
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.pricing.reduced_cost_fixing import without_what_limits_forbid
 from solvers.search import search

@@ -8,7 +8,7 @@ import pytest
 
 from solvers.search import searches
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome
-from solvers.search.horizon import HorizonSearch
+from solvers.search.horizon.horizon_search import HorizonSearch
 from solvers.search.searches import FleetSearch, Searches
 from tests.oracle.cases import case_of
 from tests.oracle.horizons import least_usd, tiny_horizon

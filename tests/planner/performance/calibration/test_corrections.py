@@ -13,7 +13,8 @@ from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
 from planner.performance.calibration.correction import Correction, in_flight_of, predicted
 from planner.performance.calibration.fitting import Runs, assessed, correction_of, starts_together
 from planner.performance.calibration.lookup import basis_of, max_rate
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from tests.support.places import TESTS
 from tests.support.rows import for_each
 

@@ -19,7 +19,8 @@ from planner.performance.calibration.datasheet_limits import Replica, beyond_lim
 from planner.performance.calibration.lookup import max_rate
 from planner.performance.calibration.profiles import make_profiles, profiles_from_text, read_profiles
 from planner.performance.calibration.read_results import read_results
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from tests.support.places import TESTS
 from tests.support.rows import for_each
 

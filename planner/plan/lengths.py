@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.candidates.tpot_share import kept_frac
 from planner.io.remembered import of_the_last
-from planner.plan.account import Account, account_of
+from planner.plan.account.account import Account, account_of
 from planner.plan.plan import Plan, PoolPlan
 
 SMALLEST_SHARE = 5e-4
