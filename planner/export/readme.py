@@ -15,9 +15,9 @@ from planner.export.routing import CACHE, SHED, Route, cache_share, routes
 from planner.export.weights import RATES
 from planner.io.errors import listed
 from planner.io.formatting import percent, span
+from planner.plan.lengths import passed_on_requests, refused_requests
 from planner.plan.operated import Operation
 from planner.plan.plan import WorkloadPlan
-from planner.plan.too_long import passed_on_requests, refused_requests
 from planner.reports.markdown import bullets, fenced, inline, table_markdown
 from planner.reports.table import Column, Row, Table
 from planner.reports.tables.operation import in_short, notes, promises, scale_order, settings

@@ -6,16 +6,29 @@ A rule is a function of a plan that yields concerns; it reads what the plan reco
 from __future__ import annotations
 
 from planner.io.remembered import of_the_last
-from planner.judgement.api_minutes import more_than_an_api_takes
-from planner.judgement.assumptions import assumptions_that_bind
-from planner.judgement.capacity import scarce_by_the_hour
-from planner.judgement.complications import small_part
 from planner.judgement.concern import Concern, Rule
-from planner.judgement.quality import unproven_quality
-from planner.judgement.sellers import cheaper_elsewhere
-from planner.judgement.service import context_exceeded, late_prompts, missed_promise, one_machine, sessions_queue
-from planner.judgement.signing import bought_on_a_quarter, guessed_price, not_served, short_log, signed_unproven
-from planner.judgement.tiers import accepted_guesses, smaller_model
+from planner.judgement.service import (
+    accepted_guesses,
+    context_exceeded,
+    late_prompts,
+    missed_promise,
+    more_than_an_api_takes,
+    one_machine,
+    sessions_queue,
+    smaller_model,
+    unproven_quality,
+)
+from planner.judgement.spending import (
+    assumptions_that_bind,
+    bought_on_a_quarter,
+    cheaper_elsewhere,
+    guessed_price,
+    not_served,
+    scarce_by_the_hour,
+    short_log,
+    signed_unproven,
+    small_part,
+)
 from planner.plan.plan import Plan
 
 RULES: tuple[Rule, ...] = (

@@ -1,15 +1,24 @@
-"""Whether a plan serves what it is asked to serve: promises, lengths and machines that may fail."""
+"""Whether a plan serves what it is asked to serve: promises, lengths, machines that may fail, and who answers.
+
+Who answers: deployments that nobody saw run, models of a lower tier than the one listed first, and APIs that take only
+so much a minute.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.case.case import PREFIX_AWARE
-from planner.io.formatting import percent
+import numpy as np
+
+from planner.case.api_limits import amounts, busiest_minute, counts, limits_by_api
+from planner.case.case import PREFIX_AWARE, Workload
+from planner.catalog.apis import is_below, tier_of_api, tier_of_model
+from planner.io.formatting import percent, usd
 from planner.judgement.concern import Concern
-from planner.plan.late_lengths import late_answers, late_lengths
-from planner.plan.plan import Plan, PoolPlan
-from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
+from planner.plan.account.account import account_of
+from planner.plan.lengths import TooLong, late_answers, late_lengths, passed_on_requests, refused_requests
+from planner.plan.plan import Plan, PoolPlan, WorkloadPlan
+from planner.plan.quality_notes import unproven_and_borrowed
 
 OVERLOOKED_FRAC = 0.001
 """of a workload's requests: fewer than that are no concern"""
@@ -20,6 +29,9 @@ FEWEST_CONTEXTS, MOST_OF_FEW = 4, 30
 to 29 replicas with 2 each kept their promises, and any with 6 or more (docs/evidence/sessions.md)"""
 ASKED = 2
 """replicas, so that the failure of one machine is no outage"""
+DECIDE = "decide"
+"""the key of a demand file, and of the assumption that it leaves"""
+MORE_THAN_ROUNDING = 1e-3
 
 
 def missed_promise(plan: Plan) -> Iterator[Concern]:
@@ -148,3 +160,92 @@ def _stands_on_one(plan: Plan, pool: PoolPlan, t: int) -> bool:
     offers = {d.deployment.offer for d in pool.deployments if d.replicas_by_slot[t]}
     machines = sum(line.instances_by_slot[t] for line in plan.fleet if line.offer in offers)
     return bool(offers) and machines == 1
+
+
+def smaller_model(plan: Plan) -> Iterator[Concern]:
+    """Of APIs that the policy lets in, and of models that the file gives as alternatives."""
+    asked = {w.name: w for w in plan.case.workloads}
+    for served in plan.workloads:
+        w = asked[served.name]
+        first = w.models[0].model
+        tier = tier_of_model(plan.case.models[first])
+        smaller = _smaller(plan, w, served)
+        if not smaller:
+            continue
+        larger = _least_with(plan, served, first)
+        at_stake = served.cost_usd_per_month if larger is None else max(0.0, larger - served.cost_usd_per_month)
+        besides = (
+            "" if larger is None else f"; with {first} alone, ignoring limits, it would cost {usd(larger)} instead of "
+        )
+        besides += usd(served.cost_usd_per_month) if besides else ""
+        yield Concern(
+            key="smaller-model",
+            usd_per_month=at_stake,
+            sentence=f"{' and '.join(smaller)}, but {served.name} lists {first} ({tier}) first{besides}",
+            remedy=f"compare the answers of both before you sign, or remove the smaller one from {served.name}",
+        )
+
+
+def _smaller(plan: Plan, w: Workload, served: WorkloadPlan) -> list[str]:
+    """What answers that is of a lower tier than the model listed first."""
+    tiers = {
+        model: tier_of_model(plan.case.models[model]) for model in dict.fromkeys((w.models[0].model, *served.models))
+    }
+    first = tiers[w.models[0].model]
+    found = [f"{model} ({tier}) answers" for model, tier in tiers.items() if is_below(tier, first)]
+    if served.api and served.api_share_frac and is_below(tier_of_api(served.api), first):
+        found.append(f"{served.api} ({tier_of_api(served.api)}) answers {percent(served.api_share_frac)}")
+    return found
+
+
+def _least_with(plan: Plan, served: WorkloadPlan, model: str) -> float | None:
+    """The cheapest option of hosting a model for all of a workload; None where there is none."""
+    mine = (o for o in plan.options if o.workload == served.name and o.model == model and not o.api_share_frac)
+    costs = (o.cost_usd_per_month for o in mine)
+    return min((cost for cost in costs if cost is not None), default=None)
+
+
+def accepted_guesses(plan: Plan) -> Iterator[Concern]:
+    for guess in (a for a in plan.assumptions if a.key == DECIDE):
+        yield Concern(
+            key="accepted-guess",
+            usd_per_month=plan.cost_usd_per_month,
+            sentence=f"guessed from a log and accepted unchecked: {guess.value}",
+            remedy="check these lines of the demand file, then remove 'decide'",
+            stops_signing=True,
+        )
+
+
+def more_than_an_api_takes(plan: Plan) -> Iterator[Concern]:
+    """Limits count what a dollar of the bill stands for on average; here each request counts by its own length."""
+    case, account = plan.case, account_of(plan)
+    for api, kind, most in limits_by_api(case):
+        asked, usd = np.zeros(len(account.slots)), 0.0
+        for s in account.served:
+            if s.decided.api == api and counts(case, s.w, api):
+                sent = 60 * account.flow(s.w, s.decided.api_flows) @ np.array(amounts(case, s.w, api, kind))
+                asked += sent * busiest_minute(case, s.w, api, kind, account.slots)
+                usd += account.a_month(account.money.api_bill_usd_per_h(s))
+        if asked.max() > most * (1 + MORE_THAN_ROUNDING):
+            name = kind.replace("_", " ")
+            yield Concern(
+                key="api-minute",
+                usd_per_month=usd,
+                sentence=f"up to {asked.max():,.0f} {name} a minute go to {api}, which takes {most:,.0f}: the lengths "
+                "that overflow differ from the mean, by which the plan counts",
+                remedy=f"lower api_limits.{api}.{kind}_per_minute by as much as that is too much",
+            )
+
+
+def unproven_quality(plan: Plan) -> Iterator[Concern]:
+    """Deployments that the engine was never seen to run, with a loss of quality measured on another family."""
+    for names, d, basis in unproven_and_borrowed(plan):
+        costs = {w.name: w.gpu_cost_usd_per_month for w in plan.workloads}
+        loss = f"{percent(basis.loss_frac, 1)}, {basis.remark}"
+        yield Concern(
+            key="unproven-quality",
+            usd_per_month=sum(costs[name] for name in names),
+            sentence=f"{', '.join(names)}: {plan.case.engine_name} is not known to run {d}, and its quality loss "
+            f"({loss}) was not measured on this model",
+            remedy="run it and score its answers before you sign, or set 'policy: {unproven: forbidden}'",
+        )

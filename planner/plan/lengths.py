@@ -1,4 +1,7 @@
-"""What a plan gives up: lengths that get their first token late, and answers whose tokens are."""
+"""Lengths that a plan does not serve as asked: late first tokens, late answers, and requests that are too long.
+
+What is too long is refused, as it is not let in, or sent past deployments that cannot hold it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.tpot_share import kept_frac
+from planner.case.length_buckets import too_long_frac
 from planner.io.remembered import of_the_last
 from planner.plan.account.account import Account, account_of
 from planner.plan.plan import Plan, PoolPlan
+from planner.plan.serve_commands import longest_held
 
 SMALLEST_SHARE = 5e-4
 """of a workload's requests that is worth a line"""
+WHOLLY = 0.5
+"""share of a length that is too long, from which on all of it is"""
 
 
 @dataclass(frozen=True)
@@ -99,3 +106,36 @@ def _late_answers(plan: Plan) -> Iterator[LateAnswers]:
 def _carried(view: Account, pool: PoolPlan, k: int) -> np.ndarray:
     """Requests of a month that the k-th deployment of a pool answers [bucket]."""
     return np.asarray(view.hours @ view.carried(pool, k))
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """Requests of a workload that are longer than some tokens, prompt and answer together."""
+
+    workload: str
+    tokens: int
+    share_frac: float
+    """of the requests that arrive where they are refused, else of those that are let in"""
+    requests_per_month: float
+    to: str | None
+    """the API that answers them, or nothing where they are refused or shed"""
+
+
+def refused_requests(plan: Plan) -> Iterator[TooLong]:
+    """What is not let in."""
+    for w in plan.workloads:
+        if w.longest_request_tokens and w.refused_share_frac and w.refused_requests_per_month:
+            yield TooLong(w.name, w.longest_request_tokens, w.refused_share_frac, w.refused_requests_per_month, to=None)
+
+
+def passed_on_requests(plan: Plan) -> Iterator[TooLong]:
+    """What is let in and is longer than any deployment of its pool admits."""
+    for w, planned in zip(plan.case.workloads, plan.workloads, strict=True):
+        pool = plan.pool_of(w.name)
+        if not pool.deployments:
+            continue
+        tokens = max(longest_held(plan, d.deployment) for d in pool.deployments)
+        too_long = zip(w.buckets, too_long_frac(w, tokens).tolist(), strict=True)
+        share = sum(b.share_frac for b, over in too_long if over > WHOLLY)
+        if share:
+            yield TooLong(w.name, tokens, share, share * planned.requests_per_month, to=planned.api)

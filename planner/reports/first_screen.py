@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from planner.io.formatting import counted, percent, span, tokens, usd, usd_small
 from planner.judgement.concern import Concern
 from planner.judgement.concerns import concerns_of
-from planner.judgement.sellers import sold_for_less
+from planner.judgement.spending import sold_for_less
 from planner.plan.plan import Plan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import sold_cheaper

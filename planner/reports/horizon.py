@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd
-from planner.judgement.signing import guessed_signature
+from planner.judgement.spending import guessed_signature
 from planner.plan.horizon.horizon_plan import HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import months_name, owed_now_usd, percentile_usd, signed_now_usd_per_month
 from planner.reports import horizon_phrases as phrases

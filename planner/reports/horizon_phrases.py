@@ -24,8 +24,8 @@ from planner.plan.horizon.horizon_view import (
     signed_now_usd_per_month,
     spent_in,
 )
+from planner.plan.lengths import TooLong, passed_on_requests, refused_requests
 from planner.plan.plan import Plan
-from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from planner.reports.phrases import (
     ALARM_FRAC,
     amount_of,

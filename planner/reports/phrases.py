@@ -18,17 +18,16 @@ from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.catalog.terms import in_words, is_bought, term_months
 from planner.io.errors import listed
 from planner.io.formatting import counted, percent, tokens, usd, usd_small
-from planner.judgement.sellers import SoldForLess, sold_for_less
+from planner.judgement.spending import SoldForLess, sold_for_less
 from planner.plan.account.account import account_of
-from planner.plan.account.held import held_usd_by_workload
+from planner.plan.account.showback import held_usd_by_workload
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.late_lengths import late_answers, late_lengths
+from planner.plan.lengths import TooLong, late_answers, late_lengths, passed_on_requests, refused_requests
 from planner.plan.plan import AllowancePlan, BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import cheapest_elsewhere, having_usd, sold_cheaper, there_usd
 from planner.plan.simpler import Reduction, reductions_of
 from planner.plan.study_records import ProviderBill
-from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from problems.constants import HOURS_PER_MONTH
 
 NAMES_SHOWN = 3

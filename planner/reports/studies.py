@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.io.formatting import percent, tokens, usd
-from planner.plan.own_or_rent import change_of, pays
 from planner.plan.plan import Plan
-from planner.plan.study_records import BreakEven, Crossing, Studies, VolumePoint, Waterfall
+from planner.plan.study_records import BreakEven, Crossing, Studies, VolumePoint, Waterfall, change_of, pays
 from planner.reports.document import Document, Group, Lines, Part, Section, TablePart
 from planner.reports.phrases import monthly
 from planner.reports.tables import studies as tables

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planner.io.formatting import percent, usd
 from planner.judgement.concerns import concerns_of
-from planner.judgement.signing import guessed_signature
+from planner.judgement.spending import guessed_signature
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import (
     book_beyond_usd,

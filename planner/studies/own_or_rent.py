@@ -13,8 +13,7 @@ from planner.case.case import Case
 from planner.case.changes import without_purchase
 from planner.case.terms import bought_terms
 from planner.catalog.terms import is_bought
-from planner.plan.own_or_rent import change_of, pays
-from planner.plan.study_records import OwnPoint
+from planner.plan.study_records import OwnPoint, change_of, pays
 from planner.studies.volumes import CLOSE, Volumes
 from solvers.search.fleet_solution import FleetSolution, Outcome
 

@@ -27,7 +27,7 @@ from planner.io.errors import InputError
 from planner.performance.latency import decode_step_s, prefill_added_s, prefill_s, prompts_behind_s, prompts_round_s
 from planner.performance.memory import kv_room_bytes, layout_of, weight_bytes
 from planner.performance.steady_state import steady_state
-from planner.plan.account.boxes import boxes_filled
+from planner.plan.account.replicas import boxes_filled
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of

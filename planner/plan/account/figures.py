@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from planner.case.slots import refused_per_month
-from planner.plan.account.account import Account
+from planner.plan.account.account import SAME_USD, Account, per_1m
 from planner.plan.account.flows import Served
 from planner.plan.account.limits import limits_reached
-from planner.plan.account.money import SAME_USD, per_1m
 from planner.plan.account.power import power_of
 from planner.plan.account.replicas import deployment_record
 from planner.plan.account.showback import showback_of

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from planner.case.api_limits import limits_of_apis
 from planner.case.menu import held_instances
 from planner.plan.account.account import Account
-from planner.plan.account.minutes import shares_of_minutes
 from planner.plan.account.power import one_more_kw, rated_kw_of
 from planner.plan.account.replicas import staffing
 from planner.plan.plan import Binding
+from problems.api_limits import ApiLimit
 from problems.constants import HOURS_PER_MONTH
 
 NEAR_BUDGET_FRAC, NEAR_MINUTE_FRAC = 1e-3, 0.1
@@ -124,3 +125,13 @@ def _min_replicas(account: Account) -> Iterator[Binding]:
 def _reached(account: Account, limit: str, name: str, value: float, where: np.ndarray) -> Iterator[Binding]:
     if where.any():
         yield Binding(limit=limit, name=name, value=value, hours_per_month=account.a_month(where))
+
+
+def shares_of_minutes(account: Account) -> Iterator[tuple[ApiLimit, np.ndarray]]:
+    """Each limit, and the share of it that the busiest minute of an hour takes [slot]."""
+    for limit in limits_of_apis(account.case, account.slots, lambda w: [w.name]):
+        share = np.zeros(len(account.slots))
+        for s in account.served:
+            if s.decided.api == limit.api and s.w.name in limit.per_usd:
+                share += account.money.api_bill_usd_per_h(s) * limit.per_usd[s.w.name]
+        yield limit, share

@@ -20,11 +20,10 @@ from planner.case.apis import cache_usd_per_h, request_usd
 from planner.case.menu import held_instances
 from planner.case.prices import price_of
 from planner.plan.account.account import Account, account_of
-from planner.plan.account.boxes import boxes_filled
 from planner.plan.account.covered import Usage
 from planner.plan.account.flows import Together, finite
-from planner.plan.account.minutes import shares_of_minutes
-from planner.plan.account.replicas import critical_share, may_be_reclaimed, staffing
+from planner.plan.account.limits import shares_of_minutes
+from planner.plan.account.replicas import boxes_filled, critical_share, may_be_reclaimed, staffing
 from planner.plan.plan import Plan
 from planner.plan.study_records import DemandPoint
 from problems.staffing import Staffing

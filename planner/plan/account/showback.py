@@ -1,19 +1,22 @@
 """What each team is shown of the whole bill, to the cent.
 
-A workload bears its instances, API and caches, and its share of what is held (held.py). Engineers and fixed costs of
-vendors are shared by all and are a row of their own, and so is what nobody uses; rows add up to the whole bill, and
-each column to its sum.
+A workload bears its instances, API and caches, and its share of what is held. Engineers and fixed costs of vendors are
+shared by all and are a row of their own, and so is what nobody uses; rows add up to the whole bill, and each column to
+its sum.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
+from planner.case.allowances import allowance_of
+from planner.case.case import OWNED
 from planner.case.teams import KINDS, NO_TEAM, NOT_USED, SHARED, TEAM
 from planner.plan.account.account import Account
-from planner.plan.account.held import held_usd_by_workload
 from planner.plan.plan import TeamCost, WorkloadPlan
+from problems.constants import HOURS_PER_MONTH
 
 PARTS, HELD = 5, 3
 """instances, APIs, caches, what is held, and the rest; where of these is what is held"""
@@ -104,3 +107,31 @@ def _shared_out(amounts: Sequence[float], total: int) -> list[int]:
     for k in most_cut[: total - sum(floors)]:
         floors[k] += 1
     return floors
+
+
+def held_usd_by_workload(account: Account) -> dict[str, float]:
+    """USD a month of what is paid in any case, for each workload; what they lack of the whole is not used.
+
+    Instances go to deployments on their offer by GPU-hours, as what is bought does; allowances to what they cover.
+    """
+    of_offer: defaultdict[str, float] = defaultdict(float)
+    of_workload = {s.w.name: 0.0 for s in account.served}
+    for h in account.case.held or ():
+        if h.purchase != OWNED:
+            of_offer[h.offer] += h.instances * h.usd_per_h * HOURS_PER_MONTH
+    for item, usd in _allowances(account):
+        if item in account.case.offers:
+            of_offer[item] += usd
+        else:
+            of_workload[item] += usd
+    for s in account.served:
+        of_workload[s.w.name] += account.money.share_of_offers(s, of_offer.__getitem__)
+    return of_workload
+
+
+def _allowances(account: Account) -> Iterator[tuple[str, float]]:
+    """What held ones cost, by what they cover."""
+    cover = account.money.cover
+    for name, item in cover.parts:
+        if allowance_of(account.case, name).held:
+            yield item, cover.paid_usd_per_month(name, item)

@@ -29,7 +29,7 @@ from planner.case.quarters import (
 from planner.case.slots import hours_in_a_month
 from planner.catalog.terms import is_bought, term_months
 from planner.plan.account.account import account_of
-from planner.plan.account.boxes import boxes_filled
+from planner.plan.account.replicas import boxes_filled
 from planner.plan.horizon.horizon_plan import (
     MONTHS_OF_A_QUARTER,
     HorizonPlan,

@@ -14,8 +14,8 @@ from planner.catalog.terms import in_years, is_bought, term_months
 from planner.io.formatting import counted, percent
 from planner.io.remembered import of_the_last
 from planner.plan.account.account import account_of
-from planner.plan.account.held import held_usd_by_workload
 from planner.plan.account.other_demand import other_demand
+from planner.plan.account.showback import held_usd_by_workload
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
 from planner.plan.sellers import having_usd, there_usd

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from planner.io.formatting import usd_small
-from planner.plan.own_or_rent import change_of
 from planner.plan.plan import Plan
-from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
+from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall, change_of
 from planner.reports.phrases import alike
 from planner.reports.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Row, Table
 from planner.reports.table import Column as C

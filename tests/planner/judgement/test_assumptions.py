@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 import planner
-from planner.judgement.assumptions import assumptions_that_bind
 from planner.judgement.concern import Concern
 from planner.judgement.concerns import concerns_of
+from planner.judgement.spending import assumptions_that_bind
 from planner.optimization.assumed_limits import assumed_limits
 from planner.plan.plan import Plan
 

@@ -10,9 +10,9 @@ import pytest
 import planner
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.scarcity import by_the_hour, scarcities
-from planner.judgement.capacity import scarce_instances
 from planner.judgement.concern import Concern
 from planner.judgement.concerns import concerns_of
+from planner.judgement.spending import scarce_instances
 from planner.plan.plan import Plan
 from tests.support.shared_plans import fleet_plan
 

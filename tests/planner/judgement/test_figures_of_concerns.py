@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.judgement.capacity import scarce_instances
-from planner.judgement.signing import guessed_signature
-from planner.judgement.tiers import smaller_model
+from planner.judgement.service import smaller_model
+from planner.judgement.spending import guessed_signature, scarce_instances
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.simpler import Reduction, Simpler, reductions_of
 from planner.reports.horizon import horizon_document

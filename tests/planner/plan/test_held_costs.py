@@ -9,7 +9,7 @@ import pytest
 
 import planner
 from planner.plan.account.account import account_of
-from planner.plan.account.held import held_usd_by_workload
+from planner.plan.account.showback import held_usd_by_workload
 from planner.plan.plan import Plan
 from planner.reports.formats import RENDERERS
 from planner.reports.plan import plan_document

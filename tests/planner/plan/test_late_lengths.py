@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.case.demand.load import case_from_text
-from planner.plan.late_lengths import late_answers, late_lengths
+from planner.plan.lengths import late_answers, late_lengths
 from planner.plan.plan import Served
 from planner.reports.phrases import demand_notes
 from solvers.search.fleet_solution import Options

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import planner
 from planner.checker import check_plan
 from planner.plan.account.account import account_of
-from planner.plan.account.held import held_usd_by_workload
-from planner.plan.account.showback import HELD, in_cents, showback_of
+from planner.plan.account.showback import HELD, held_usd_by_workload, in_cents, showback_of
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_showback import horizon_showback
 from planner.plan.plan import Plan

@@ -10,9 +10,8 @@ import planner
 from planner.case.case import Case
 from planner.checker import check_plan
 from planner.io.formatting import tokens
-from planner.plan.own_or_rent import change_of, pays
 from planner.plan.plan import Plan
-from planner.plan.study_records import OwnPoint, Studies
+from planner.plan.study_records import OwnPoint, Studies, change_of, pays
 from planner.reports.studies import studies_document
 from planner.reports.tables.studies import study_tables
 from planner.studies.break_even import break_even

@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 
 from planner.plan.horizon.horizon_plan import HorizonPlan, MiddlePlan
+from planner.plan.lengths import TooLong
 from planner.plan.plan import Plan
-from planner.plan.too_long import TooLong
 from planner.reports import horizon_phrases as phrases
 from planner.reports.horizon import horizon_document
 from planner.reports.markdown import as_markdown
