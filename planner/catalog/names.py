@@ -1,14 +1,14 @@
-"""From the names in files and options to those of the catalog."""
+"""From the names in files and options to those of the catalog; what it has not, and what has a later release."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from planner.catalog.entries import Model, find, names_of
-from planner.catalog.releases import ADD_MODEL, wanted_models
+from planner.catalog.entries import Model, Sourced, find, names_of, shipped_entries
 from planner.io.errors import did_you_mean
 
 _MARK = re.compile(
@@ -20,6 +20,7 @@ _STORED = {"w8a8": "int8-w8a8"}
 _ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
 """what providers put around the name of the same weights"""
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)")
+ADD_MODEL = "add it from its config.json: fleetplan catalog add-model config.json"
 
 
 def unknown_model(name: str, models: Mapping[str, Any]) -> str:
@@ -88,3 +89,31 @@ def bare_name(name: str) -> str:
     while before != last:
         before, last = last, _ORNAMENTS.sub("", last)
     return re.sub(r"[^a-z0-9.]", "", last)
+
+
+class Wanted(Sourced):
+    """An entry of wanted.yaml."""
+
+    aliases: tuple[str, ...] = ()
+    known: str | None = None
+    """what is published of it"""
+    unstatable: str | None = None
+    """what of it an entry cannot say; None: its shape has no public source"""
+
+    @property
+    def why_missing(self) -> str:
+        known = f"It is known ({self.known})" if self.known else "It is known"
+        if self.unstatable is not None:
+            return f"{known}, but an entry cannot state {self.unstatable}"
+        return f"{known}, but its shape has no public source: {ADD_MODEL}"
+
+
+@cache
+def wanted_models() -> dict[str, Wanted]:
+    return {name: Wanted.model_validate_json(json.dumps(entry)) for name, entry in shipped_entries("wanted").items()}
+
+
+@cache
+def later_releases() -> dict[str, str]:
+    """The later release of a model, by the keys of both."""
+    return shipped_entries("superseded")

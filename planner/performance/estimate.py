@@ -1,7 +1,9 @@
-"""What one deployment does: memory, latency and throughput at a concurrency or inside an SLO, with its sweep."""
+"""What one deployment does: memory, latency and throughput at a concurrency or inside an SLO, and for rows of a CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,8 +15,10 @@ from planner.catalog.engine_support import Verdict, known_support
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, shipped_catalog
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import TENSOR, Parallelism, Variant
-from planner.io.errors import input_error
+from planner.io.errors import Diagnostic, InputError, input_error, shown
+from planner.io.input_files import read_input
 from planner.io.result import Result
+from planner.io.units import parse_positive_count
 from planner.performance.calibration.correction import UNCORRECTED
 from planner.performance.calibration.fitting import correction_of
 from planner.performance.calibration.lookup import basis_of
@@ -22,7 +26,7 @@ from planner.performance.calibration.profiles import read_profiles
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.length_spread import LengthSpread
 from planner.performance.machine import Machine
-from planner.performance.machine_by_name import machine_for
+from planner.performance.machine_by_name import machine_for, parallelism_named
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load
 from planner.performance.speculation import Speculation
@@ -30,6 +34,8 @@ from planner.performance.steady_state import Scaling
 from planner.performance.throughput import Lengths, Limits, throughput
 from problems.staffing import z_of
 
+MOST_POINTS_BYTES = 100_000_000
+COLUMNS = ("model", "gpu", "gpus_per_replica", "parallelism", "quantization", "input", "output", "concurrency")
 SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -253,3 +259,50 @@ def _inside(
         rate, rate * output_tokens, loaded.in_flight, 1e3 * loaded.tpot_percentile_s, 1e3 * loaded.ttft_percentile_s,
         bound_by, 1e3 * loaded.e2e_percentile_s if e2e else None,
     )  # fmt: skip
+
+
+def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str, Any]]:
+    """Every row of a CSV with its prediction; the last three of COLUMNS and the first two must be there."""
+    catalog = catalog or shipped_catalog()
+    try:
+        text = read_input(path, MOST_POINTS_BYTES, "Predict it in parts").decode("utf-8-sig")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise input_error(path, f"cannot be read as CSV: {error}") from None
+    found = []
+    diagnostics = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append(_predicted(row, catalog))
+        except InputError as error:
+            diagnostics += [replace(c, file=str(path), line=line, where=c.file.lstrip("-")) for c in error.diagnostics]
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"{error}" if not isinstance(error, KeyError) else f"has no column {error}"
+            diagnostics.append(Diagnostic(str(path), line, None, "", message, f"Columns: {', '.join(COLUMNS)}"))
+    if diagnostics or not found:
+        raise InputError(diagnostics or [Diagnostic(str(path), None, None, "", "has no rows")])
+    return found
+
+
+def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
+    empty = [name for name in ("model", "gpu", "input", "output", "concurrency") if not row[name]]
+    if empty:
+        raise ValueError(f"needs a value for {', '.join(empty)}")
+    gpus, quantization = _whole(row.get("gpus_per_replica") or "1"), row.get("quantization") or "fp16"
+    parallelism = parallelism_named(row.get("parallelism") or TENSOR)
+    variant = Variant(row["model"], quantization, row["gpu"], gpus, parallelism)
+    machine = machine_for(catalog, variant, row.get("engine") or DEFAULT_ENGINE)
+    tokens = {name: parse_positive_count(row[name]) for name in ("input", "output", "concurrency")}
+    point = points_at(machine, [tokens["concurrency"]], tokens["input"], tokens["output"])[0]
+    given = {
+        "model": row["model"], "gpu": row["gpu"], "gpus_per_replica": gpus, "parallelism": parallelism,
+        "quantization": quantization,
+    }  # fmt: skip
+    return given | tokens | {k: v for k, v in asdict(point).items() if k != "concurrency"} | {"basis": machine.basis}
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"gpus_per_replica must be a whole number, got {shown(text)}") from None

@@ -13,8 +13,7 @@ from planner.catalog import apis as api_prices
 from planner.catalog.engine_support import own_checkpoint, quantized_checkpoints
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
 from planner.catalog.model_config.entry import ModelEntry
-from planner.catalog.names import unknown_model
-from planner.catalog.releases import later_releases
+from planner.catalog.names import later_releases, unknown_model
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.formatting import json_text
 from planner.io.units import parse_duration

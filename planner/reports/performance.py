@@ -12,8 +12,7 @@ from planner.catalog.variant import Variant
 from planner.io.formatting import counted, json_text, percent
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
-from planner.performance.estimate import Estimate
-from planner.performance.estimate_rows import predict_points
+from planner.performance.estimate import Estimate, predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart

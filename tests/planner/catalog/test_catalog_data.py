@@ -14,8 +14,7 @@ from planner.catalog import apis as api_prices
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.model_config.config import ModelConfig
 from planner.catalog.model_config.entry import make_entry
-from planner.catalog.names import find_model, unknown_model
-from planner.catalog.releases import later_releases, wanted_models
+from planner.catalog.names import find_model, later_releases, unknown_model, wanted_models
 from tests.support.model_configs import (
     DEEPSEEK_V4_FLASH,
     DEEPSEEK_V4_PRO,

@@ -23,7 +23,7 @@ from planner.io.strict_yaml import parse_yaml
 from planner.logs.usage import read_usage_file
 from planner.performance.calibration.profiles import read_profiles
 from planner.performance.calibration.read_results import read_results
-from planner.performance.estimate_rows import predict_points
+from planner.performance.estimate import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.saved import read_plan
 from planner.review.bills.bill import BillSpec, read_bill

@@ -9,8 +9,7 @@ import pytest
 
 from planner.catalog.variant import PARALLELISMS
 from planner.io.errors import InputError
-from planner.performance.estimate import estimate
-from planner.performance.estimate_rows import predict_points
+from planner.performance.estimate import estimate, predict_points
 from planner.reports.performance import estimate_document, estimate_svg, points_document
 from planner.reports.text import as_text
 from tests.support.command_line import Command
