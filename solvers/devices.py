@@ -10,7 +10,7 @@ import os
 from typing import Literal, get_args
 
 Device = Literal[
-    "polishing", "diving", "rolling windows", "hill climbing", "scattering", "destroy and repair", "rounding program",
+    "polishing", "diving", "rolling windows", "hill climbing", "rounding program",
     "fewer offers", "dominated offers", "smoothing of duals", "lazy rows", "branching", "cuts: own boxes",
     "cuts: rounding up", "cuts: standing apart", "cuts: beyond commitments",
 ]  # fmt: skip

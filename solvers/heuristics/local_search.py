@@ -39,19 +39,9 @@ WORTH_FRAC = 1e-7
 """a change must save this share of the cost"""
 
 
-def improved(
-    fleet: FleetProblem,
-    plan: Incumbent,
-    deadline: float | None = None,
-    reserved: dict[str, int] | None = None,
-    waiting_ways: int = WAITING_WAYS,
-) -> Incumbent:
-    """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept.
-
-    Answers may be to commitments that are given, by offer; in the end the best ones are bought for what is used. Of
-    recipes for work that may wait, as many are worked out as are given: that takes longest.
-    """
-    state = _Plan(fleet, plan, reserved or {}, waiting_ways)
+def improved(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept."""
+    state = _Plan(fleet, plan)
     order = list(fleet.recipes_for)
     quiet = 0
     for _ in range(MOST_SWEEPS):
@@ -81,39 +71,6 @@ def built_up(fleet: FleetProblem) -> Incumbent | None:
         if not any(state.take(path()) for _, path in state.by_cost((w,))[:TRIED_WAYS]):
             return None
     return state.as_it_is()
-
-
-def put_back(
-    fleet: FleetProblem,
-    plan: Incumbent,
-    leave: list[Recipe],
-    reserved: dict[str, int],
-    weights: Callable[[int], np.ndarray],
-) -> Incumbent | None:
-    """The plan after some paths are removed and their workloads inserted again, each in the cheapest way.
-
-    Costs count as much as `weights` say, one for each way; commitments may be given. None if a limit forbids it.
-    """
-    stay = tuple(path for path in plan.paths if not any(path is one for one in leave))
-    return put_in(fleet, replace(plan, paths=stay), [path.workloads for path in leave], reserved, weights)
-
-
-def put_in(
-    fleet: FleetProblem,
-    plan: Incumbent,
-    groups: list[tuple[str, ...]],
-    reserved: dict[str, int],
-    weights: Callable[[int], np.ndarray] = np.ones,
-) -> Incumbent | None:
-    """A plan of some workloads with those that are missing, one group after the other."""
-    state = _Plan(fleet, plan, reserved)
-    for workloads in groups:
-        ways = state.by_cost(workloads)
-        if not ways:
-            return None
-        costs = np.array([usd for usd, _ in ways]) * weights(len(ways))
-        state.add(ways[int(np.argmin(costs))][1]())
-    return complete(fleet, in_order(fleet, state.paths.values()))
 
 
 def with_fewer_offers(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
@@ -151,16 +108,8 @@ def _without(
 class _Plan:
     """Paths, their use of each offer, and what is bought for it."""
 
-    def __init__(
-        self,
-        fleet: FleetProblem,
-        plan: Incumbent,
-        reserved: dict[str, int] | None = None,
-        waiting_ways: int = WAITING_WAYS,
-    ) -> None:
-        self.fleet, self.waiting_ways = fleet, waiting_ways
-        self.reserved = reserved or {}
-        """commitments that are given, by offer"""
+    def __init__(self, fleet: FleetProblem, plan: Incumbent) -> None:
+        self.fleet = fleet
         self.paths = {path.workloads: path for path in plan.paths}
         slots = len(fleet.slot_hours)
         self.gpus = {g: np.zeros(slots) for g in fleet.offers}
@@ -168,10 +117,6 @@ class _Plan:
         for path in plan.paths:
             self._add(path, 1)
         self.bought = dict(plan.purchases)
-        for g, held in self.reserved.items():
-            given = cheapest_purchase(fleet, g, self.gpus[g], self.firm[g], held)
-            if given is not None:
-                self.bought[g] = given
         self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
 
     def finished(self, before: Incumbent) -> Incumbent:
@@ -248,7 +193,7 @@ class _Plan:
     def by_cost(self, workloads: tuple[str, ...], below: float = np.inf) -> list[tuple[float, Callable[[], Recipe]]]:
         """What recipes cost with their best servings, the cheapest first, and how to have these.
 
-        Work that may wait takes long to place: recipes for it are left out that cannot cost less than `below`.
+        Work that may wait takes long to place: few recipes are worked out, and none that cannot cost less than `below`.
         """
         fleet = self.fleet
         responses: list[tuple[float, Callable[[], Recipe]]] = []
@@ -273,7 +218,7 @@ class _Plan:
                 fixed = team * recipe.self_hosted + more_vendors_usd(recipe)
                 waiting.append((least_usd(recipe, cost, fleet.weight) + fixed, recipe, cost))
         least = min((usd for usd, _ in responses), default=below)
-        for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
+        for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[:WAITING_WAYS]:
             if at_least < least:
                 found = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
                 if found is None:
@@ -303,8 +248,8 @@ class _Plan:
         bought: dict[str, Purchase] = {}
         cost: dict[str, float] = {}
         for g in touched:
-            if self.gpus[g].any() or g in self.reserved:
-                purchase = cheapest_purchase(self.fleet, g, self.gpus[g], self.firm[g], self.reserved.get(g))
+            if self.gpus[g].any():
+                purchase = cheapest_purchase(self.fleet, g, self.gpus[g], self.firm[g])
                 if purchase is None:
                     return False
                 bought[g], cost[g] = purchase, self._cost(g, purchase)

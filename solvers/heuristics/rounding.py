@@ -9,7 +9,7 @@ import numpy as np
 
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from problems.pricing import price_recipe, settled_path
+from problems.pricing import Priced, price_recipe, settled_path
 from problems.recipes.recipe import Recipe
 from solvers.backends.solve import SolverName, solve_mip
 from solvers.devices import uses
@@ -22,6 +22,9 @@ FEWEST_PATHS, MOST_PATHS = 4, 12
 PATHS = 3_000
 """paths of all pools together, about: a much larger program takes more memory than all recipes"""
 MOST_NODES = 2_000
+WAYS_OF_A_POOL = 12
+NEAR_FRAC = 0.01
+"""share of the plan's cost; servings that exceed the cheapest of their slot by more are left out"""
 
 
 def rounded_plan(
@@ -68,3 +71,22 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
     for path in near:
         seen.setdefault(path.footprint, path)
     return tuple(seen.values())
+
+
+def near_the_plan(fleet: FleetProblem, priced: tuple[Priced, ...], plan: Incumbent) -> FleetProblem:
+    """The fleet with the recipes and servings that the best prices make nearly as cheap as any, and those of a plan."""
+    room = NEAR_FRAC * plan.objective
+    keys = {path.key for path in plan.paths}
+    recipes: list[Recipe] = []
+    for ranked in by_pool_and_value(priced).values():
+        for n, p in enumerate(ranked):
+            if n >= WAYS_OF_A_POOL and p.recipe.key not in keys:
+                continue
+            if p.recipe.deferral is not None:
+                recipes.append(p.recipe)
+                continue
+            cost = p.with_serving
+            near = cost <= cost.min() + room
+            near[p.recipe.first_of_each_slot(cost)] = True
+            recipes.append(p.recipe.only(near))
+    return replace(fleet, recipes=tuple(recipes))

@@ -36,11 +36,10 @@ from solvers.cuts.beyond_commitments import always_beyond
 from solvers.devices import uses
 from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
-from solvers.heuristics.destroy_repair import near_the_plan, repaired
 from solvers.heuristics.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers, with_fewer_vendors
 from solvers.heuristics.polishing import polished
-from solvers.heuristics.rounding import MOST_NODES, near_paths, rounded_plan
+from solvers.heuristics.rounding import MOST_NODES, near_paths, near_the_plan, rounded_plan
 from solvers.pricing.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.pricing.reduced_cost_fixing import (
     MOST_SERVINGS,
@@ -84,10 +83,8 @@ ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 """the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
 FIRST_PLANS_FRAC = 0.35
 """share of the time left that plans may take before cuts about whole boxes are looked for"""
-REPAIRING_S = 120.0
-"""the most that destroy and repair, and choosing counts again, may take"""
-POLISHING_FRAC = 0.5
-"""share of that time for choosing counts"""
+POLISHING_S = 120.0
+"""the most that choosing counts again may take"""
 BESIDE_SERVINGS = 4_000_000
 """servings up to which a worker process looks for plans: it needs little memory, but its messages do not"""
 TO_END_S = 0.2
@@ -137,8 +134,8 @@ class Search:
         fleet = without_dominated_offers(fleet) if uses("dominated offers") else fleet
         self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.known = known.usable_in(self.fleet)
-        self.exhausted: Incumbent | None = None
-        """the plan that destroy and repair did not improve"""
+        self.polished: Incumbent | None = None
+        """the plan whose counts were chosen again in vain"""
         self.second: WorkerMessages | None = None
         """for plans, where there is one"""
         self.hopeless = HOPELESS
@@ -249,7 +246,6 @@ class Search:
         True if the program had all that is possible and was solved.
         """
         solution = self.solution
-        rounded = False
         for tolerance_frac in (BEFORE_SHARPENING_FRAC, *TOLERANCES):
             if self._late(generation.next_s):
                 break
@@ -281,11 +277,9 @@ class Search:
                     self.second.tell(generation)
             elif generated.feasible:
                 until = self._until(FIRST_PLANS_FRAC if first else 1.0)
-                if not (rounded and possible > self.hopeless):
-                    self._round_and_improve(generation, generated, until)
-                    rounded = True
-                if possible > MOST_SERVINGS and self.options.round_limit is None:
-                    self._repair_and_polish(generated, min(until, before + REPAIRING_S), polish=not first)
+                self._round_and_improve(generation, generated, until, program=not first)
+                if possible > MOST_SERVINGS and self.options.round_limit is None and not first:
+                    self._polish(generated, min(until, time.monotonic() + POLISHING_S))
             self._spent("rounding", before)
             if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
                 break
@@ -328,14 +322,19 @@ class Search:
             better = improved(fleet, self.solution.best, soon)
             self._offer(with_fewer_vendors(fleet, better, soon))
 
-    def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
-        """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
+    def _round_and_improve(
+        self, generation: ColumnGeneration, generated: Generated, until: float, program: bool
+    ) -> None:
+        """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much.
+
+        Before there are cuts about whole boxes it finds nothing where they matter.
+        """
         fleet, solution = generated.fleet, self.solution
         for first in (heaviest_paths(generation.fleet, *generation.settled()), solution.best):
             if first is not None:
                 self._offer(improved(fleet, first, until))
         left = until - time.monotonic()
-        if solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
+        if program and solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
             limit_s = None if left == np.inf else min(left * ROUNDING_FRAC, ROUNDING_S)
             nodes = min(MOST_NODES, self.options.node_limit)
             rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s, nodes)
@@ -343,21 +342,15 @@ class Search:
                 rounded = improved(fleet, rounded, until)
                 self._offer(with_fewer_vendors(fleet, with_fewer_offers(fleet, rounded, until), until))
 
-    def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
-        """Look for better plans near the best one; choosing counts needs cuts about whole boxes first."""
-        solution, solver = self.solution, self.options.solver
-        if solution.best is None or self._enough() or solution.best is self.exhausted:
+    def _polish(self, generated: Generated, until: float) -> None:
+        """Choose the counts of the best plan again; that needs cuts about whole boxes first."""
+        solution, before = self.solution, self.solution.best
+        if before is None or self._enough() or before is self.polished:
             return
-        near = near_the_plan(generated.fleet, generated.priced, solution.best)
-        if polish:
-            self._offer(polished(near, solution.best, solver, until))
-        before = solution.best
-        left = until - time.monotonic()
-        self._offer(repaired(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
-        if polish and solution.best is not before:
-            self._offer(polished(near, solution.best, solver, until))
-        elif polish and time.monotonic() < until:
-            self.exhausted = before
+        near = near_the_plan(generated.fleet, generated.priced, before)
+        self._offer(polished(near, before, self.options.solver, until))
+        if solution.best is before and time.monotonic() < until:
+            self.polished = before
 
     def _solve_what_is_possible(self, generation: ColumnGeneration, tolerance_frac: float) -> bool:
         """The program over servings that a better plan may use; True if nothing better can come of more pricing."""

@@ -1,7 +1,7 @@
 """The worker process: `python -m solvers.search.worker_main` reads tasks and writes better plans.
 
-Destroy and repair, replica counts chosen again and dives from the LP take turns; a new task, with better prices,
-replaces the one before. The end of the input ends the process, and whatever solver runs in it.
+The program over the LP's paths, replica counts chosen again and dives follow each other; a new task, with better
+prices, replaces the one before. The end of the input ends the process, and whatever solver runs in it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,16 @@ from solvers.backends.clock import Stopped, check
 from solvers.backends.parent import end_this_process
 from solvers.backends.solve import SolverName
 from solvers.devices import uses
-from solvers.heuristics.destroy_repair import repaired, scattered
 from solvers.heuristics.diving import Dives
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.local_search import improved, with_fewer_offers
 from solvers.heuristics.polishing import polished
 from solvers.heuristics.rounding import rounded_plan
 
-ROUNDING_S = 5.0
-REPAIRING_S, POLISHING_S = 3.0, 10.0
-"""seconds of a turn"""
+ROUNDING_S, POLISHING_S = 10.0, 10.0
+"""seconds of the program over paths, and of choosing counts"""
 LOOK_EVERY_S = 0.1
 """at the clock, where there is no task"""
-REPAIR_EVERY = 5
-"""one in so many turns is destroy and repair; the others are dives"""
-WORTH_FRAC = 1e-3
-"""share of its cost that a plan must gain in a turn"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +41,7 @@ class Task:
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
     paths: tuple[Recipe, ...]
-    """integer paths of the LP; none if they were sent before"""
+    """integer paths of the LP and others near it"""
     held: tuple[Recipe, ...]
     """what the LP holds, with all servings"""
     solver: SolverName
@@ -57,70 +51,42 @@ class Task:
 def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
     """Plans as they are found, good or not, until a new task arrives or time is up.
 
-    The rounding program over the LP's paths comes first, unless a better plan is known than such a program finds. The
-    counts of the best plan are chosen again; if the LP has cuts, they are compared with what a dive decides on. Then,
-    turn by turn, the best plan that still gains goes through destroy and repair, or has its counts chosen again; with
-    cuts most turns are dives. When no plan gains any more, the best of all is scattered, and it starts over. No two
-    turns use the same random numbers, whatever task they belong to.
+    The rounding program over the LP's paths comes first, and again with each LP that has cuts. The counts of the best
+    plan are chosen again; if the LP has cuts, they are compared with what a dive decides on, and dives follow. No two
+    dives use the same random numbers, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
-    starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
+    plans = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
     if not known:
-        starts = [improved(task.fleet, start, until) for start in starts]
-        yield min(starts, key=_cost)
+        plans = [improved(task.fleet, plan, until) for plan in plans]
+        yield min(plans, key=_cost)
+    if not known or task.fleet.rounded:
         limit_s = min(ROUNDING_S, task.seconds / 4)
-        rounded = rounded_plan(task.fleet, task.paths, task.solver, limit_s) if task.paths else None
+        rounded = rounded_plan(task.fleet, task.paths, task.solver, limit_s)
         if rounded is not None:
-            starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
-        yield min(starts, key=_cost)
-    best = min(starts, key=_cost)
-    polished_ones: set[float] = set()
-    """costs of plans whose counts need not be chosen again"""
+            plans.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
+        yield min(plans, key=_cost)
+    if newest.waits:
+        return
+    best = min(plans, key=_cost)
     dives = Dives(task.fleet, task.held) if task.fleet.rounded and uses("diving") else None
-    if not newest.waits:
-        dived = dives.decided(until, 0, best.objective) if dives is not None else None
-        starts.append(_polished(task, best, until, () if dived is None else (dived,)))
-        polished_ones |= {best.objective, starts[-1].objective}
-        yield starts[-1]
-    stalled: list[Incumbent] = []
+    dived = None if dives is None else dives.decided(until, 0, best.objective)
+    plans.append(_polished(task, best, until, () if dived is None else (dived,)))
+    yield plans[-1]
+    if dives is None:
+        return
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if dives is not None and turn % REPAIR_EVERY:
-            best = min(starts + stalled, key=_cost)
-            for plan in dives.dived(task.solver, until, turn, best.objective):
-                starts.append(plan)
-                polished_ones.add(plan.objective)
-                yield plan
-                if newest.waits:
-                    return
-            continue
-        if not starts:
-            starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
-        before = _taken(starts)
-        after = _repaired(task, before, until, turn)
-        yield after
-        if newest.waits:
-            return
-        if after.objective > (1 - WORTH_FRAC) * before.objective and after.objective not in polished_ones:
-            after = _polished(task, after, until)
-            polished_ones.add(after.objective)
-            yield after
-        gains = after.objective < (1 - WORTH_FRAC) * before.objective
-        (starts if gains else stalled).append(after)
+        for plan in dives.dived(task.solver, until, turn, min(plans, key=_cost).objective):
+            plans.append(plan)
+            yield plan
+            if newest.waits:
+                return
 
 
 def _cost(plan: Incumbent) -> float:
     return plan.objective
-
-
-def _taken(plans: list[Incumbent]) -> Incumbent:
-    """Remove and return the cheapest plan."""
-    return plans.pop(plans.index(min(plans, key=_cost)))
-
-
-def _repaired(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
-    return repaired(task.fleet, plan, min(until, time.monotonic() + REPAIRING_S), turn)
 
 
 def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[FleetProblem] = ()) -> Incumbent:

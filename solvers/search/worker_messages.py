@@ -10,9 +10,8 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import check
 from solvers.backends.solve import SolverName
-from solvers.heuristics.destroy_repair import near_the_plan
 from solvers.heuristics.incumbent import heaviest_paths
-from solvers.heuristics.rounding import near_paths
+from solvers.heuristics.rounding import near_paths, near_the_plan
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import FleetSolution
 from solvers.search.worker import Worker
@@ -69,7 +68,7 @@ class WorkerMessages:
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
             near = generation.box_rows.with_forgotten(near)
             plans, left_s = (self.solution.best,), self.deadline - time.monotonic()
-            paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
+            paths, held = near_paths(generation), tuple(generation.paths.held)
             self.beside.look(Task(near, plans, paths, held, self.solver, left_s))
             self._knows_boxes = bool(near.rounded)
         self._last_sent = time.monotonic()

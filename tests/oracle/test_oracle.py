@@ -222,7 +222,6 @@ def test_servings_cut_for_size_are_covered_by_the_bound(room: int, monkeypatch: 
         monkeypatch.setattr(module, "MOST_SERVINGS", room)
     monkeypatch.setattr(search, "HOPELESS", 3 * room)
     monkeypatch.setattr(search, "MOST_BRANCHES", 2)
-    monkeypatch.setattr("solvers.heuristics.destroy_repair.MOST_IN_VAIN", 3)
     cut = 0
     for seed in SEEDS[3::20]:
         truth = truth_of(seed)

@@ -18,7 +18,7 @@ from solvers.heuristics.incumbent import Incumbent, limits_are_kept
 from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from tests.oracle.cases import case_of, truth_of
 from tests.oracle.plans import check_plan
-from tests.solvers.heuristics.test_destroy_repair import two_boxes
+from tests.solvers.heuristics.test_rounding import two_boxes
 from tests.support.rows import for_each
 
 SEEDS = [*range(300, 310), *range(1000, 1040)]
@@ -77,7 +77,7 @@ def test_nearly_all_of_them_end_and_many_at_the_cheapest_plan() -> None:
 
 
 def test_a_box_is_found_that_two_workloads_fill() -> None:
-    """No single change leads there from single GPUs (tests/solvers/heuristics/test_destroy_repair.py)."""
+    """No single change leads there from single GPUs (tests/solvers/heuristics/test_rounding.py)."""
     generation = priced(two_boxes().fleet)
     plan = best_of(Dives(generation.fleet, tuple(generation.paths.held)).dived("cbc", soon()))
     assert plan is not None

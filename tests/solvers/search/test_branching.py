@@ -132,7 +132,6 @@ def without_programs(monkeypatch: pytest.MonkeyPatch, fleet: FleetProblem, branc
     """Searched by prices and branches alone: no mixed-integer program over servings."""
     for name, value in (("MOST_SERVINGS", -1), ("HOPELESS", -1), ("FEW_SERVINGS", -1), ("MOST_BRANCHES", branches)):
         monkeypatch.setattr(search, name, value)
-    monkeypatch.setattr("solvers.heuristics.destroy_repair.MOST_IN_VAIN", 5)
     return solve_fleet(fleet, Options(gap_frac=1e-6))
 
 

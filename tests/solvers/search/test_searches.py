@@ -12,7 +12,7 @@ from solvers.search.horizon.horizon_search import HorizonSearch
 from solvers.search.searches import FleetSearch, Searches
 from tests.oracle.cases import case_of
 from tests.oracle.horizons import least_usd, tiny_horizon
-from tests.solvers.heuristics.test_destroy_repair import two_boxes
+from tests.solvers.heuristics.test_rounding import two_boxes
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Plans from a second process: it finds what destroy and repair finds, ends with this one, and its end harms nobody."""
+"""Plans from a second process: it finds what the LP leads to, ends with this one, and does no harm by its end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 
 from solvers.heuristics.incumbent import Incumbent, each_by_itself
 from solvers.heuristics.local_search import improved
+from solvers.heuristics.rounding import near_paths
+from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.search import search, worker
 from solvers.search import worker_main as plans_child
 from solvers.search import worker_messages as second_process
@@ -22,7 +24,8 @@ from solvers.search.worker import Worker
 from solvers.search.worker_main import Task, plans_of
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
-from tests.solvers.heuristics.test_destroy_repair import two_boxes
+from tests.solvers.heuristics.test_rounding import two_boxes
+from tests.support.fleets import Case
 from tests.support.patience import wait_until
 
 
@@ -30,13 +33,21 @@ class Never:
     waits = False
 
 
+def boxes() -> Case:
+    """A box is three quarters full with both workloads, so that the LP has cuts about it."""
+    return two_boxes(3.0, 5.0)
+
+
 def task(seconds: float = 20.0) -> Task:
-    """Two workloads on single GPUs, where no single change pays: destroy and repair finds the box that both fill."""
-    fleet = two_boxes().fleet
+    """Two workloads on single GPUs, where no single change pays: a dive finds the box that serves both."""
+    fleet = boxes().fleet
     alone = each_by_itself(replace(fleet, recipes=tuple(r for r in fleet.recipes if "one" in r.offers)))
     assert alone is not None
-    assert improved(fleet, alone).objective == pytest.approx(8 * 730)
-    return Task(fleet, (alone,), alone.paths, alone.paths, "cbc", seconds)
+    assert improved(fleet, alone).objective == pytest.approx(6 * 730)
+    generation = ColumnGeneration(fleet, lambda n, bound: None)
+    generation.run(CONVERGED_FRAC, sharpen=True)
+    assert generation.fleet.rounded
+    return Task(generation.fleet, (alone,), near_paths(generation), tuple(generation.paths.held), "cbc", seconds)
 
 
 def better_plan_of(beside: Worker) -> list[Incumbent]:
@@ -44,7 +55,7 @@ def better_plan_of(beside: Worker) -> list[Incumbent]:
 
     def is_better() -> bool:
         plans.extend(beside.received())
-        return any(p.objective < 8 * 730 - 1 for p in plans)
+        return any(p.objective < 6 * 730 - 1 for p in plans)
 
     wait_until(is_better)
     return plans
@@ -55,8 +66,8 @@ def test_it_finds_the_box_that_both_fill() -> None:
         beside.look(task())
         plans = better_plan_of(beside)
     best = min(plans, key=lambda plan: plan.objective)
-    assert best.objective == pytest.approx(6 * 730)
-    check_plan(two_boxes(), best)
+    assert best.objective == pytest.approx(5 * 730)
+    check_plan(boxes(), best)
     costs = [plan.objective for plan in plans]
     assert costs == sorted(costs, reverse=True)
 
