@@ -28,7 +28,8 @@ import planner
 from planner.case.case import Case, Holding
 from planner.case.controller import Controller, controllers
 from planner.case.quarters import held_usd_per_month
-from planner.catalog.entries import TERM_MONTHS, shipped_catalog
+from planner.catalog.entries import shipped_catalog
+from planner.catalog.terms import TERM_MONTHS
 from planner.catalog.variant import Variant
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import HBM_GB, USABLE_FRAC

@@ -185,6 +185,8 @@ def reached(changes: list[Change], folder: Path, workers: str) -> dict[int, list
                 indent = text[: len(text) - len(text.lstrip())]
                 lines.insert(line - 1, f'{indent}__import__("problems._probe")._probe.hit({number})\n')
             (project / file).write_text("".join(lines))
+        few = project / "tests" / "support" / "costs.py"  # a few rows of a test reach what all of them reach
+        few.write_text(few.read_text().replace('in ("deep", "all") or', 'in ("deep",) or'))
         pytest(project, "-n", workers, "--depth", "all", FLEETPLAN_PROBES=str(notes))
         notes.rename(hits)
     found: defaultdict[int, set[str]] = defaultdict(set)

@@ -16,7 +16,8 @@ from planner.case.case import Case
 from planner.case.prices import usd_per_h
 from planner.catalog.entries import Offer
 from planner.catalog.variant import Variant
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.machine import Machine
 from planner.performance.memory import kv_bytes
 
 MOST_TOGETHER = 256.0
