@@ -89,8 +89,8 @@ def test_a_budget_counts_what_is_signed_and_covered(seed: int) -> None:
     assert less.outcome is Outcome.INFEASIBLE
 
 
-@pytest.mark.parametrize("seed", MONTHLY)
-@pytest.mark.parametrize("kind", ["dollars", "units"])
+@for_each("seed", MONTHLY)
+@for_each("kind", ["dollars", "units"])
 def test_a_budget_for_each_of_several_months_is_that_of_brute_force(kind: str, seed: int) -> None:
     """What is signed is paid in every month, and demand differs by month: what is best on average may break a month."""
     case = monthly_case(kind, seed)
