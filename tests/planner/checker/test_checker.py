@@ -694,7 +694,7 @@ def test_a_baseline_that_costs_nothing_saves_nothing(good: Json) -> None:
 
 def test_the_checker_shares_no_code_with_what_it_checks() -> None:
     allowed = {"checker", "case", "catalog", "plan", "performance", "candidates.replica", "candidates.traffic"}
-    allowed |= {"candidates.enumerate", "candidates.rejection", "io.validation", "levers"}  # of levers, the names of steps
+    allowed |= {"candidates.enumerate", "candidates.rejection", "io.validation", "levers"}  # of levers, names of steps
     for file in sorted(Path(planner.__file__).parent.glob("checker/*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
