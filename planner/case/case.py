@@ -21,6 +21,7 @@ from planner.case.power import CasePower
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization, ServiceTier
 from planner.catalog.profile import Profile
 from planner.catalog.variant import Parallelism
+from planner.io import upwards
 from planner.io.errors import input_error
 from planner.io.named_files import NamedFiles
 from planner.io.result import Result
@@ -645,9 +646,8 @@ class Case(Result, Strict):
         As in {"workloads.chat.forecast.requests_per_day": "900k", "prices.h100.on_demand": "-20%"}. Raises InputError
         for a path that the demand file cannot have, or a value that it refuses.
         """
-        from planner.studies.overrides import changed_case
-
-        return changed_case(self, changes)
+        changed: Case = upwards.changes().changed_case(self, changes)
+        return changed
 
     def load_factors_of(self, workloads: tuple[str, ...], replica: str) -> tuple[float, ...]:
         """Share of the staffing rule's load that replicas of this kind carry for a pool [hour of the two days]."""

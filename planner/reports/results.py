@@ -56,6 +56,11 @@ def line_of(result: Result) -> str:
     return shortened(escaped(view_of(result).line), LONGEST)
 
 
+def tables_of(result: Result) -> list[str]:
+    """Names of the tables of a result."""
+    return [table.name for table in view_of(result).all_tables()]
+
+
 def frame_of(result: Result, name: str) -> pd.DataFrame:
     """A table as pandas has it; raises InputError where there is none of this name."""
     import pandas as pd
