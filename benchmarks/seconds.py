@@ -28,7 +28,7 @@ COMMANDS = {
     "quickstart": f"plan {EXAMPLES}/quickstart.yaml --out plan.json",
     "report": "report {plan} --format table",
     "explain": "explain {plan}",
-    "quickstart, page": f"plan {EXAMPLES}/quickstart.yaml --html page.html",
+    "page": f"plan {EXAMPLES}/quickstart.yaml --html page.html",
     "two models": f"plan {EXAMPLES}/two-models.yaml",
     "agents": f"plan {EXAMPLES}/agents.yaml",
     "growth": f"plan {EXAMPLES}/growth.yaml",
@@ -36,7 +36,7 @@ COMMANDS = {
     "20 budgets": f"what-if {EXAMPLES}/quickstart.yaml --budget 1k:4k:20",
     "explore": f"explore {EXAMPLES}/quickstart.yaml --detail few --jobs 1 --out explore.html",
 }
-"""{plan} is the saved plan of the quickstart"""
+"""{plan} is the saved plan of the quickstart, and the page is its own"""
 
 
 def cpu_s() -> float:

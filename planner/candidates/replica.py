@@ -477,10 +477,16 @@ def _session_prompts(machine: Machine, w: Workload, cache: PrefixCache, correcti
     return LonePrompts(parts.share_frac, parts.new_tokens, alone + parts.read_s)
 
 
+def busiest_rps(case: Case, members: Sequence[Workload]) -> float:
+    """Requests a second of some workloads together in their busiest hour."""
+    slots = slots_of(case)
+    return float(np.sum([rates_rps(w, slots) for w in members], axis=0).max())
+
+
 def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:
     """Replicas that the busiest hour would need, all of it on these and nothing found, and how busy they may be."""
-    slots, members = slots_of(case), replica.traffic.members
-    rate = float(np.sum([rates_rps(w, slots) for w in members], axis=0).max())
+    members = replica.traffic.members
+    rate = busiest_rps(case, members)
     rule = Staffing(
         z=staffing_z(replica.traffic.ttft.percentile),
         arrival_scv=replica.traffic.arrival_scv,

@@ -46,7 +46,7 @@ def replicas_for(
     case: Case, traffics: Sequence[Traffic], variant: Variant, tiers: tuple[KvTier, ...] = ()
 ) -> Iterator[Replica]:
     """Yield one machine's replica for each traffic, in their order, with steps that suit it."""
-    yield from KNOWN.of(case, traffics, variant, lambda some: _at_best_pace(case, some, variant, tiers))
+    yield from KNOWN.of(case, traffics, variant, tiers, lambda some: _at_best_pace(case, some, variant, tiers))
 
 
 def _at_best_pace(

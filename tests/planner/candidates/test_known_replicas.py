@@ -36,6 +36,20 @@ workloads:
 menu: {gpus: [l4, l40s], quantizations: [fp8, fp16], purchase: [on-demand, spot, reserved-1y]}
 baseline: openai/gpt-4o-mini
 """
+SESSIONS = """
+workloads:
+  - name: agent
+    models: [llama-3.1-8b]
+    forecast: {sessions_per_day: 2k}
+    sessions:
+      turns: {p50: 3, p95: 6}
+      first_prompt: {p50: 2k, p95: 4k}
+      appended: {p50: 300, p95: 600}
+      answers: {p50: 100, p95: 200}
+      waits: {tools: {p50: 9s, p95: 2min}, people: {p50: 2min, p95: 40min}, people_share: 15%}
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand]}
+baseline: openai/gpt-4o-mini
+"""
 OTHER: dict[str, Any] = {
     "weekday_rps": tuple(float(3 + k) for k in range(24)),
     "weekend_rps": (0.25,) * 24,
@@ -107,6 +121,19 @@ def test_what_makes_a_difference_is_worked_out_again(case: Case, what: str, monk
     assert after == fresh(monkeypatch, changed) != before
 
 
+def test_where_prompts_are_reused_it_matters_how_busy_replicas_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = case_from_text(SESSIONS)
+    figures(sessions)
+    before = len(KNOWN._known)
+    figures(with_limits(spread=None)(sessions))
+    assert len(KNOWN._known) == before, "nothing had to be worked out again"
+    for change in (multiplied(3), with_limits(min_replicas=7)):
+        changed = change(sessions)
+        assert figures(changed) == fresh(monkeypatch, changed)
+        assert len(KNOWN._known) > before
+        before = len(KNOWN._known)
+
+
 def test_what_is_read_again_is_known_and_shares_nothing_with_what_was_planned(case: Case) -> None:
     """The checker reads every plan anew: what it worked out for the last one holds, what the optimizer did does not."""
     planned = figures(case)
@@ -142,9 +169,9 @@ def test_only_the_last_ones_are_kept(case: Case) -> None:
 
         def work_out(some: Any) -> Any:
             asked.append(str(variant))
-            return KNOWN.of(case, some, variant, lambda _: iter(()))
+            return KNOWN.of(case, some, variant, (), lambda _: iter(()))
 
-        return next(few.of(case, [traffic], variant, work_out))
+        return next(few.of(case, [traffic], variant, (), work_out))
 
     first = replica(0)
     assert replica(0) is first
