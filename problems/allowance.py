@@ -51,6 +51,8 @@ class Allowance:
     most: float = np.inf
     held: float = 0.0
     """units that are there anyway, at no further cost: then none are signed"""
+    there: np.ndarray | None = None
+    """whether what is held is there; None: always [slot]"""
 
     def amounts_beside(self, units: float) -> list[float]:
         """The amounts that may be signed next below and above some."""
@@ -124,6 +126,7 @@ class Allowances:
         covered = {}
         for a in self.each:
             some = np.array(a.covers * units.get(a.key, 0.0))
+            some = some if a.there is None else some * a.there
             for item in self.in_order(a):
                 if item in left and units.get(a.key):
                     part = np.minimum(left[item], some / a.takes[item])

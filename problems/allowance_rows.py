@@ -16,12 +16,16 @@ def allowances_cover_what_is_signed(fleet: FleetProblem, v: Variables) -> Iterat
 
     sum_items takes[a,i] covered[a,i,t] - covers[a] (fewest[a] signed[a] + step[a] more[a]) <= 0
         for all allowances a, slots t        [USD/h, tokens/h]
+
+    In a slot in which what is held is not there, it covers nothing.
     """
     for a in fleet.cover.each:
         signed = [(c, -a.covers * units) for c, units in v.signed.get(a.key, ())]
         for t in range(len(fleet.slot_hours)):
             covered = [(v.covered[a.key, i, t], n) for i, n in a.takes.items() if (a.key, i, t) in v.covered]
-            yield Row(("allowance", a.key, t), [*covered, *signed], "<=", 0.0)
+            holds = signed if a.there is None or a.there[t] else []
+            if covered or holds:
+                yield Row(("allowance", a.key, t), [*covered, *holds], "<=", 0.0)
 
 
 def allowances_begin_with_the_fewest(fleet: FleetProblem, v: Variables) -> Iterator[Row]:

@@ -131,7 +131,8 @@ def _define_allowances(fleet: FleetProblem, v: Variables) -> None:
                 continue
             most, usd = fleet.cover.most_usage[item], fleet.cover.usd_of[item]
             for t, hours in enumerate(fleet.weight.tolist()):
-                v.covered[a.key, item, t] = v.add(Column(("covered", a.key, item, t), -hours * usd, upper=most))
+                upper = most if a.there is None or a.there[t] else 0.0
+                v.covered[a.key, item, t] = v.add(Column(("covered", a.key, item, t), -hours * usd, upper=upper))
 
 
 def _is_in_the_program(fleet: FleetProblem, item: Item) -> bool:

@@ -11,7 +11,7 @@ from tally import Attack, Row, tell
 
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
-from tests.oracle.allowances import least_usd, monthly_case
+from tests.oracle.allowances import lapsing_case, least_usd, monthly_case
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import lever_case
 from tests.oracle.plans import check_plan
@@ -46,6 +46,18 @@ KINDS: dict[str, tuple[str, int, Callable[[int], Case], Callable[[Case], float]]
         "provisioned units beside a budget for each of several months",
         100,
         lambda s: monthly_case("units", s),
+        least_usd,
+    ),
+    "lapsing plans": (
+        "a savings plan held for some of the hours",
+        100,
+        lambda s: lapsing_case("dollars", s),
+        least_usd,
+    ),
+    "lapsing units": (
+        "provisioned units held for some of the hours",
+        100,
+        lambda s: lapsing_case("units", s),
         least_usd,
     ),
 }

@@ -11,8 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from planner.case.apis import allowed_apis, request_usd
 from planner.case.case import Allowance, Case, Workload
+from planner.case.slots import slots_of
 from problems.allowance import Allowance as Cover
 from problems.allowance import Item, units_of
 from problems.constants import HOURS_PER_MONTH
@@ -37,6 +40,13 @@ def covers_of(case: Case, items_of: Callable[[str, Workload], list[Item]]) -> tu
     return tuple(_cover(case, a, items_of) for a in case.allowances or ())
 
 
+def share_of_months(case: Case, a: Allowance) -> float:
+    """Of the months of a case, those in which an allowance is there."""
+    if a.in_months is None or case.months is None:
+        return 1.0
+    return sum(case.months[m].weight for m in a.in_months) / sum(m.weight for m in case.months)
+
+
 def _cover(case: Case, a: Allowance, items_of: Callable[[str, Workload], list[Item]]) -> Cover:
     takes: dict[Item, float] = {}
     takes.update(a.rates or {})
@@ -53,6 +63,8 @@ def _cover(case: Case, a: Allowance, items_of: Callable[[str, Workload], list[It
         step=a.step,
         held=a.held,
     )
+    if a.in_months is not None:
+        cover = replace(cover, there=np.array([slot.month in a.in_months for slot in slots_of(case)]))
     return cover if a.most is None else replace(cover, most=a.most)
 
 
@@ -115,7 +127,7 @@ def with_held(case: Case, units: Mapping[str, float]) -> Case:
 
 def allowances_held_usd_per_month(case: Case) -> float:
     """What allowances cost that are held in any case."""
-    return HOURS_PER_MONTH * sum(a.held * a.usd_per_h for a in case.allowances or ())
+    return HOURS_PER_MONTH * sum(a.held * a.usd_per_h * share_of_months(case, a) for a in case.allowances or ())
 
 
 def beyond_usd(a: Allowance, units: float, months_planned: float) -> float:

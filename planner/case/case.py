@@ -460,6 +460,8 @@ class Allowance(Strict):
     """units that are signed already, and paid in any case; then no more are signed"""
     last_day: Day | None = None
     """of what is held; None: it outlasts the plan"""
+    in_months: tuple[int, ...] | None = None
+    """of the case, from 0, in which what is held is there; None: in all"""
     term: AllowanceTerm = "1y"
     source: str
     date: str | None = None
@@ -618,7 +620,7 @@ class Case(Result, Strict):
     allowances: tuple[Allowance, ...] | None = None
     """in the order in which they cover; None: there are none"""
     held_besides_usd_per_month: float | None = Field(default=None, gt=0)
-    """what is paid for holdings that are there for a part of the quarter only, and so are of no use in it"""
+    """what is paid for holdings that are there for a part of the quarter only, and of no use in it"""
     future: Future | None = None
     """the quarters and scenarios of a whole horizon; None: this case is one quarter, as it is forecast"""
     load_factors: tuple[LoadFactor, ...] | None = None

@@ -73,7 +73,9 @@ def last_month(case: Case) -> Case:
         rates = {day: tuple(growth * r for r in getattr(w, day)) for day in ("weekday_rps", "weekend_rps")}
         return w.model_copy(update={**rates, "growth_per_month_frac": 0.0, "month_factors": None})
 
-    return with_workloads(grown)(case.model_copy(update={"months": None}))
+    there = (a for a in case.allowances or () if a.in_months is None or last in a.in_months)
+    allowances = tuple(a.model_copy(update={"in_months": None}) for a in there) or None
+    return with_workloads(grown)(case.model_copy(update={"months": None, "allowances": allowances}))
 
 
 def one_after_the_other(changes: list[Change]) -> Change:

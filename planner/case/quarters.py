@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from planner.case.allowances import allowances_held_usd_per_month
 from planner.case.case import AMENDED, OWNED, Allowance, Case, Future, Holding, Limits, Month, Scenario, Workload
-from planner.case.dates import month_name, quarter_days
+from planner.case.dates import add_months, month_end, month_name, quarter_days
 from planner.case.owned import as_many_as_there_are
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.terms import is_bought
 from problems.constants import HOURS_PER_MONTH
 
+RESERVED = "reserved"
+"""source of an allowance that is instances reserved for a part of a quarter"""
 HOURS_PER_QUARTER = MONTHS_OF_A_QUARTER * HOURS_PER_MONTH
 
 
@@ -38,7 +40,11 @@ class MonthGroup:
     """Months of a quarter in which every workload has the same rates, in the scenarios that share them."""
 
     months: tuple[int, ...]
-    """of the horizon, from 0"""
+    """of the horizon, from 0; of the first and the last one perhaps a part"""
+    count: float
+    """of months of the calendar: by their days where the quarter is cut"""
+    days: tuple[date, date]
+    """the first day and the last of the time in which the same is held, for all scenarios"""
     scenarios: tuple[str, ...]
     share_frac: float
     """of the quarter, over all scenarios that it is cut for: probabilities times months"""
@@ -95,27 +101,49 @@ def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tup
     """Months of a quarter, scenarios that are alike in one together, then months that are alike in the same ones.
 
     What a quarter costs in a scenario is the mean over its months: of each group that the scenario is in, the cost of a
-    month times the number of its months, divided by 3.
+    month times the number of its months, divided by 3. A quarter within which something that is held begins or lapses
+    is cut there, and its months count by their days, as what is held is paid.
     """
     names = [w.name for w in case.workloads]
     total = sum(s.probability_frac for s in scenarios) * MONTHS_OF_A_QUARTER
-    alike: dict[tuple[tuple[str, ...], tuple[float, ...]], list[int]] = {}
-    for month in range(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1)):
-        sharing: dict[tuple[float, ...], list[str]] = {}
-        for s in scenarios:
-            sharing.setdefault(tuple(s.month_factors[name][month] for name in names), []).append(s.name)
-        for factors, members in sharing.items():
-            alike.setdefault((tuple(members), factors), []).append(month)
+    alike: dict[tuple[tuple[date, date], tuple[str, ...], tuple[float, ...]], dict[int, float]] = {}
+    parts, whole = days_alike(case, quarter), quarter_days(future_of(case).starts, quarter)
+    for days in parts:
+        for month in range(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1)):
+            first = add_months(future_of(case).starts, month)
+            inside = _share_of_days(max(first, days[0]), min(month_end(first), days[1]), *whole)
+            share = MONTHS_OF_A_QUARTER * inside if len(parts) > 1 else 1.0
+            sharing: dict[tuple[float, ...], list[str]] = {}
+            for s in scenarios if share else ():
+                sharing.setdefault(tuple(s.month_factors[name][month] for name in names), []).append(s.name)
+            for factors, members in sharing.items():
+                alike.setdefault((days, tuple(members), factors), {})[month] = share
     probability = {s.name: s.probability_frac for s in scenarios}
     return tuple(
         MonthGroup(
             months=tuple(months),
+            count=sum(months.values()),
+            days=days,
             scenarios=members,
-            share_frac=len(months) * sum(probability[name] for name in members) / total,
+            share_frac=sum(months.values()) * sum(probability[name] for name in members) / total,
             factors=dict(zip(names, factors, strict=True)),
         )
-        for (members, factors), months in alike.items()
+        for (days, members, factors), months in alike.items()
     )
+
+
+def days_alike(case: Case, quarter: int) -> list[tuple[date, date]]:
+    """A quarter, cut where instances or allowances that are held begin or lapse: first and last day of each part.
+
+    Owned boxes that are there for a part of it are not used in it.
+    """
+    first, last = quarter_days(future_of(case).starts, quarter)
+    rented = [h for h in case.held or () if h.purchase != OWNED]
+    begin = {h.first_day for h in rented if h.first_day is not None}
+    ends = [h.last_day for h in rented] + [a.last_day for a in case.allowances or () if a.held]
+    begin |= {day + timedelta(days=1) for day in ends if day is not None}
+    cuts = [first, *sorted(day for day in begin if first < day <= last)]
+    return list(zip(cuts, [*(day - timedelta(days=1) for day in cuts[1:]), last], strict=True))
 
 
 def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Case:
@@ -129,7 +157,7 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
     several = len(scenarios) > 1
 
     def label(group: MonthGroup) -> str:
-        when = span_name(future.starts, group.months)
+        when = span_name(future.starts, group.months) + _part_name(group.days)
         which = several and len(group.scenarios) < len(scenarios)
         return f"{when}, {' or '.join(group.scenarios)}" if which else when
 
@@ -144,12 +172,19 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
             "months": tuple(Month(label=label(g), weight=g.share_frac * len(groups)) for g in groups),
             "starts": quarter_days(future.starts, quarter)[0],
             "held": held_in(case, quarter) or None,
-            "allowances": allowances_in(case, quarter) or None,
+            "allowances": (*held_in_part(case, quarter, groups), *allowances_in(case, quarter)) or None,
             "held_besides_usd_per_month": held_besides_usd(case, quarter) / MONTHS_OF_A_QUARTER or None,
             "limits": without_longer_budget(case.limits),
             "future": None,
         }
     )
+
+
+def _part_name(days: tuple[date, date]) -> str:
+    """Where a part of a quarter does not begin or end with a month."""
+    first, last = days
+    since = f", from {first}" if first.day > 1 else ""
+    return since + (f", until {last}" if last != month_end(last) else "")
 
 
 def without_longer_budget(limits: Limits) -> Limits:
@@ -221,6 +256,73 @@ def allowances_in(case: Case, quarter: int) -> tuple[Allowance, ...]:
     )
 
 
+def held_in_part(case: Case, quarter: int, groups: Sequence[MonthGroup]) -> tuple[Allowance, ...]:
+    """What is held for a part of a quarter, as allowances of its months then.
+
+    Instances that are reserved cover as many that run on demand, before anything else does: they are dollars an hour at
+    their own rate. Where the menu has none on demand they are of no use.
+    """
+    first, last = quarter_days(future_of(case).starts, quarter)
+
+    def months(begins: date | None, ends: date | None) -> tuple[int, ...]:
+        return tuple(m for m, g in enumerate(groups) if (begins or first) <= g.days[0] and g.days[1] <= (ends or last))
+
+    found = [
+        Allowance(
+            name=f"{h.purchase} {h.offer}{'' if h.first_day is None else f' from {h.first_day}'}"
+            f"{'' if h.last_day is None else f' until {h.last_day}'}, {k + 1}",
+            usd_per_h=1.0,
+            rates={h.offer: h.usd_per_h},
+            held=h.instances * h.usd_per_h,
+            last_day=h.last_day,
+            in_months=months(h.first_day, h.last_day),
+            term="hourly",
+            source=RESERVED,
+        )
+        for k, h in enumerate(case.held or ())
+        if serves_in_part(case, h, quarter)
+    ]
+    found += [
+        a.model_copy(
+            update={"name": f"{a.name} until {a.last_day}", "most": None, "in_months": months(None, a.last_day)}
+        )
+        for a in case.allowances or ()
+        if lapses_in(case, a, quarter)
+    ]
+    return tuple(found)
+
+
+def is_held_instances(a: Allowance) -> bool:
+    """Whether an allowance is instances that are reserved for a part of a quarter."""
+    return a.in_months is not None and a.source == RESERVED
+
+
+def held_instances_in_part(case: Case, offer: str) -> list[tuple[float, tuple[int, ...]]]:
+    """Instances of an offer that are reserved for some months of a quarter's case, and these months."""
+    of_offer = ((a, (a.rates or {}).get(offer)) for a in case.allowances or () if is_held_instances(a))
+    return [(a.held / usd, a.in_months or ()) for a, usd in of_offer if usd]
+
+
+def serves_in_part(case: Case, h: Holding, quarter: int) -> bool:
+    """Whether a holding is there for a part of a quarter, and of use then."""
+    first, last = quarter_days(future_of(case).starts, quarter)
+    if h.purchase == OWNED or not h.usd_per_h or covers(h, first, last) or not _is_there(h, first, last):
+        return False
+    offer = case.offers.get(h.offer)
+    return "on-demand" in case.purchase and offer is not None and offer.prices.on_demand is not None
+
+
+def _is_there(h: Holding, first: date, last: date) -> bool:
+    """Whether a holding is there on some of these days."""
+    return (h.first_day is None or h.first_day <= last) and (h.last_day is None or h.last_day >= first)
+
+
+def lapses_in(case: Case, a: Allowance, quarter: int) -> bool:
+    """Whether what is held of an allowance is there for a part of a quarter."""
+    first, last = quarter_days(future_of(case).starts, quarter)
+    return bool(a.held) and a.last_day is not None and first <= a.last_day < last
+
+
 def is_held_in(case: Case, a: Allowance, quarter: int) -> bool:
     """Whether what is held of an allowance is there until the last day of a quarter."""
     return bool(a.held) and (a.last_day is None or a.last_day >= quarter_days(future_of(case).starts, quarter)[1])
@@ -246,9 +348,8 @@ def held_usd(case: Case, quarter: int) -> float:
 def held_besides_usd(case: Case, quarter: int) -> float:
     """Share of `held_usd` for holdings that are there for a part of the quarter, and of no use in it."""
     usable = held_in(case, quarter)
-    lapsing = (a for a in case.allowances or () if not is_held_in(case, a, quarter))
-    besides = sum(allowance_usd(case, a, quarter) for a in lapsing)
-    return sum(holding_usd(case, h, quarter) for h in case.held or () if h not in usable) + besides
+    of_no_use = (h for h in case.held or () if h not in usable and not serves_in_part(case, h, quarter))
+    return sum(holding_usd(case, h, quarter) for h in of_no_use)
 
 
 def holding_usd(case: Case, holding: Holding, quarter: int) -> float:

@@ -70,6 +70,8 @@ def _cover_what_they_hold(checked: Checked, signed: dict[str, AllowancePlan]) ->
             if a.name not in signed:
                 continue
             room = signed[a.name].units * (1.0 if a.tokens_per_minute is None else a.tokens_per_minute * MINUTES)
+            if a.in_months is not None and checked.account.month_of[t] not in a.in_months:
+                room = 0.0
             for line in sorted(_lines(checked, a, left), key=_first_covered):
                 part = min(line.usd, room / line.per_usd)
                 left[line.name] -= part
@@ -81,12 +83,21 @@ def _cover_what_they_hold(checked: Checked, signed: dict[str, AllowancePlan]) ->
         plan = signed.get(a.name)
         if plan is not None:
             holds = plan.units * (1.0 if a.tokens_per_minute is None else a.tokens_per_minute * MINUTES)
-            paid = plan.units * a.usd_per_h * MONTH_HOURS
+            hours_there = MONTH_HOURS * _share_of_months(checked, a)
+            paid = plan.units * a.usd_per_h * hours_there
             yield from differs(f"{a.name}: what is paid for it", plan.usd_per_month, paid)
             yield from differs(f"{a.name}: what it covers", plan.covered_usd_per_month, covered[a.name], paid)
             yield from differs(f"{a.name}: what it saves", plan.saved_usd_per_month, covered[a.name] - paid, paid)
-            yield from differs(f"{a.name}: the share in use", plan.used_frac, used[a.name] / (holds * MONTH_HOURS))
+            yield from differs(f"{a.name}: the share in use", plan.used_frac, used[a.name] / (holds * hours_there))
     yield from _is_off_the_bill(checked, signed, by_way)
+
+
+def _share_of_months(checked: Checked, a: Allowance) -> float:
+    """Of the hours of the months, those in which what is held is there."""
+    if a.in_months is None:
+        return 1.0
+    hours = checked.account.hours.tolist()
+    return float(sum(h for t, h in enumerate(hours) if checked.account.month_of[t] in a.in_months) / sum(hours))
 
 
 def _first_covered(line: _Line) -> tuple[float, float, str]:

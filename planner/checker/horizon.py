@@ -18,7 +18,6 @@ from planner.catalog.terms import is_bought, is_term, term_months
 from planner.checker.claims import PROVED_GAP, ROUNDING
 from planner.checker.figures import MONTH_HOURS, REL, differs, in_words, is_not
 from planner.checker.horizon_allowances import (
-    allowance_besides_usd,
     allowance_held_usd,
     allowance_owed_usd,
     quarter_holds_what_is_signed,
@@ -117,8 +116,7 @@ def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[s
         problems = in_words(block_problems(q.plan.as_json(), screened))
         if q.plan.commitments:
             problems.append("it signs commitments of its own")
-        lapsing = sum(allowance_besides_usd(future, a, q.quarter) for a in horizon.case.allowances or ())
-        problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed, lapsing)
+        problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
         allowances = [a for a in horizon.allowances or () if a.scenario in (None, q.scenario)]
         problems += quarter_holds_what_is_signed(horizon.case, q.plan.case, q.quarter, allowances)
         yield from (f"{where}: {problem}" for problem in problems)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from planner.case.case import Allowance, Case, Future
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.checker.figures import MONTH_HOURS, REL, differs, is_not
-from planner.checker.quarter_cases import month_start, quarter_span
+from planner.checker.quarter_cases import month_start, quarter_share, quarter_span
 from planner.plan.horizon.horizon_plan import HorizonPlan, SignedAllowance
 
 TERM_MONTHS = {"1y": 12, "3y": 36}
@@ -86,7 +86,7 @@ def quarter_holds_what_is_signed(
         if a.most is not None and units > a.most * (1 + REL):
             yield f"{a.name}: {units:g} are in force, {a.most:g} allowed"
         expected.append(now)
-    found = planned.allowances or ()
+    found = [a for a in planned.allowances or () if a.in_months is None]
     if [a.name for a in found] != [a.name for a in expected]:
         yield "its savings plans and provisioned units are not those of the horizon that are there"
         return
@@ -98,15 +98,8 @@ def quarter_holds_what_is_signed(
 
 def allowance_held_usd(future: Future, a: Allowance, quarter: int) -> float:
     """What is paid in a quarter for what was held before: of its 3 x 730 hours, the share of its days."""
-    first, last = quarter_span(future.starts, quarter)
-    days = (min(last, a.last_day or last) - first).days + 1
-    share = max(0, days) / ((last - first).days + 1)
+    share = quarter_share(future, quarter, None, a.last_day)
     return a.held * a.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER * share
-
-
-def allowance_besides_usd(future: Future, a: Allowance, quarter: int) -> float:
-    """What is paid for it in a quarter in which it lapses, and is of no use."""
-    return 0.0 if _held_until_the_end(future, a, quarter) else allowance_held_usd(future, a, quarter)
 
 
 def allowance_owed_usd(future: Future, signed: SignedAllowance) -> float:

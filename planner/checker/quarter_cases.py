@@ -72,22 +72,61 @@ class MonthsAlike:
     factors: tuple[float, ...]
     """of each workload"""
     scenarios: tuple[str, ...]
-    count: int = 0
+    part: int
+    """of the quarter, from 0: of those in which the same is held"""
+    count: float = 0.0
+    """of a quarter that is cut, by their days"""
 
 
 def months_alike(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> list[MonthsAlike]:
     """In the order in which they come."""
+    assert case.future is not None
     found: list[MonthsAlike] = []
-    for month in range(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1)):
-        demand = {s.name: tuple(s.month_factors[w.name][month] for w in case.workloads) for s in scenarios}
-        for factors in dict.fromkeys(demand.values()):
-            together = tuple(name for name, mine in demand.items() if mine == factors)
-            same = [m for m in found if (m.factors, m.scenarios) == (factors, together)]
-            if not same:
-                same = [MonthsAlike(factors, together)]
-                found += same
-            same[0].count += 1
+    parts = parts_alike(case, quarter)
+    for part, days in enumerate(parts):
+        for month in range(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1)):
+            begins, after = (month_start(case.future.starts, month + k) for k in (0, 1))
+            inside = sum(begins <= day < after for day in days)
+            share = MONTHS_OF_A_QUARTER * inside / sum(map(len, parts)) if len(parts) > 1 else 1.0
+            if not share:
+                continue
+            demand = {s.name: tuple(s.month_factors[w.name][month] for w in case.workloads) for s in scenarios}
+            for factors in dict.fromkeys(demand.values()):
+                together = tuple(name for name, mine in demand.items() if mine == factors)
+                same = [m for m in found if (m.factors, m.scenarios, m.part) == (factors, together, part)]
+                if not same:
+                    same = [MonthsAlike(factors, together, part)]
+                    found += same
+                same[0].count += share
     return found
+
+
+def parts_alike(case: Case, quarter: int) -> list[set[date]]:
+    """Days of a quarter, cut where what is held and paid for changes from one day to the next."""
+    assert case.future is not None
+    parts: list[tuple[list[bool], set[date]]] = []
+    for day in days_of(case.future, quarter):
+        held = [there(h.first_day, h.last_day, day) for h in case.held or () if h.purchase != OWNED]
+        held += [there(None, a.last_day, day) for a in case.allowances or () if a.held]
+        if not parts or parts[-1][0] != held:
+            parts.append((held, set()))
+        parts[-1][1].add(day)
+    return [days for _, days in parts]
+
+
+def days_of(future: Future, quarter: int) -> list[date]:
+    first, last = quarter_span(future.starts, quarter)
+    return [first + timedelta(days=k) for k in range((last - first).days + 1)]
+
+
+def there(first: date | None, last: date | None, day: date) -> bool:
+    return (first is None or day >= first) and (last is None or day <= last)
+
+
+def quarter_share(future: Future, quarter: int, first: date | None, last: date | None) -> float:
+    """Of the days of a quarter, those on which something is there."""
+    days = [there(first, last, day) for day in days_of(future, quarter)]
+    return sum(days) / len(days)
 
 
 def quarter_case_is_true(
@@ -96,10 +135,8 @@ def quarter_case_is_true(
     quarter: int,
     scenarios: Sequence[Scenario],
     signed: Sequence[SignedCommitment],
-    lapsing_usd: float,
 ) -> Iterator[str]:
-    """Whether a quarter was planned for what the horizon says of it; with what is paid in it for allowances that
-    lapse."""
+    """Whether a quarter was planned for what the horizon says of it."""
     case = as_amended(case, quarter, scenarios[0])
     shared = {"budget_usd": None, "budget_months": None}
     case = case.model_copy(update={"limits": case.limits.model_copy(update=shared)})
@@ -115,7 +152,8 @@ def quarter_case_is_true(
     assert case.future is not None
     yield from is_not("the first day of its case", planned.starts, quarter_span(case.future.starts, quarter)[0])
     yield from _demand_is_true(case, planned, quarter, scenarios)
-    yield from _held_is_true(case, planned, quarter, signed, lapsing_usd)
+    yield from _held_is_true(case, planned, quarter, signed)
+    yield from _held_in_part_is_true(case, planned, quarter, scenarios)
 
 
 def _with_owned_boxes(case: Case, quarter: int) -> Case:
@@ -152,17 +190,16 @@ def _demand_is_true(case: Case, planned: Case, quarter: int, scenarios: Sequence
         yield "the workloads of its case, or their demand, are not those of its scenario"
 
 
-def _held_is_true(
-    case: Case, planned: Case, quarter: int, signed: Sequence[SignedCommitment], besides: float
-) -> Iterator[str]:
+def _held_is_true(case: Case, planned: Case, quarter: int, signed: Sequence[SignedCommitment]) -> Iterator[str]:
     """What was held before and is there for the whole quarter, and all commitments that are in force."""
     assert case.future is not None
+    besides = 0.0
     first, last = quarter_span(case.future.starts, quarter)
     expected: Counter[tuple[str, str, float]] = Counter()
     for h in case.held or ():
         if (h.first_day or first) <= first and (h.last_day or last) >= last:
             expected[h.offer, h.purchase, round(h.usd_per_h, 9)] += h.instances
-        else:
+        elif not _may_cover(case, h):
             besides += holding_usd(case.future, h, quarter)
     for c in signed:
         if c.first_day <= first and c.last_day >= last:
@@ -181,7 +218,49 @@ def holding_usd(future: Future, h: Holding, quarter: int) -> float:
     """What a holding costs in a quarter: of its 3 x 730 hours, the share of the days that it is there."""
     if h.purchase == OWNED:
         return 0.0
-    first, last = quarter_span(future.starts, quarter)
-    days = (min(last, h.last_day or last) - max(first, h.first_day or first)).days + 1
-    share = max(0, days) / ((last - first).days + 1)
-    return h.instances * h.usd_per_h * MONTH_HOURS * MONTHS_OF_A_QUARTER * share
+    return (
+        h.instances
+        * h.usd_per_h
+        * MONTH_HOURS
+        * MONTHS_OF_A_QUARTER
+        * quarter_share(future, quarter, h.first_day, h.last_day)
+    )
+
+
+def _may_cover(case: Case, h: Holding) -> bool:
+    """Whether instances that are reserved for a part of a quarter have any on demand to cover."""
+    sold = case.offers[h.offer].prices.on_demand if h.offer in case.offers else None
+    return h.purchase != OWNED and h.usd_per_h > 0 and "on-demand" in case.purchase and sold is not None
+
+
+def _held_in_part_is_true(case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario]) -> Iterator[str]:
+    """What is held for a part of the quarter covers in its months, reserved instances first, and nothing else does."""
+    assert case.future is not None
+    parts, alike = parts_alike(case, quarter), months_alike(case, quarter, scenarios)
+    whole = set(days_of(case.future, quarter))
+
+    def months(first: date | None, last: date | None) -> tuple[int, ...] | None:
+        """of the quarter's case; None: it is there always, or never"""
+        days = {day for day in whole if there(first, last, day)}
+        return tuple(k for k, m in enumerate(alike) if parts[m.part] <= days) if days and days != whole else None
+
+    expected: list[tuple[object, ...]] = []
+    for h in case.held or ():
+        mine = months(h.first_day, h.last_day)
+        if mine is not None and _may_cover(case, h):
+            expected.append(({h.offer: h.usd_per_h}, 1.0, round(h.instances * h.usd_per_h, 9), mine, None))
+    for a in case.allowances or ():
+        mine = months(None, a.last_day) if a.held else None
+        if mine is not None:
+            tokens = a.tokens_per_minute, a.output_weight, a.cached_weight
+            expected.append((a.rates, a.usd_per_h, round(a.held, 9), mine, (a.api, *tokens) if a.api else None))
+    claimed = [
+        (
+            *(a.rates, a.usd_per_h, round(a.held, 9), a.in_months),
+            (a.api, a.tokens_per_minute, a.output_weight, a.cached_weight) if a.api else None,
+        )
+        for a in planned.allowances or ()
+        if a.in_months is not None
+    ]
+    if claimed != expected:
+        yield "what is held for a part of the quarter differs from what the horizon says of it"

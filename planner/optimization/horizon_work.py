@@ -94,9 +94,7 @@ class HorizonWork:
             return replace(known, of=of, block=replace(known.block, months=of.months))
         scenarios = [s for s in self.future.scenarios if of.scenario in (None, s.name)]
         groups = month_groups(self.case, of.quarter, scenarios)
-        times = {
-            s.name: tuple(float(len(g.months)) if s.name in g.scenarios else 0.0 for g in groups) for s in scenarios
-        }
+        times = {s.name: tuple(g.count if s.name in g.scenarios else 0.0 for g in groups) for s in scenarios}
         case = block_case(self.case, of)
         if not case.workloads:
             return None

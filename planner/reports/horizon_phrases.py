@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import timedelta
 
 from planner.case.allowances import LIKE, allowance_of, lasts_for_quarters
 from planner.case.case import Allowance
@@ -35,7 +34,6 @@ from planner.reports.phrases import (
 )
 
 NOTHING_USD = 0.5
-A_DAY = timedelta(days=1)
 
 
 def facts(horizon: HorizonPlan) -> list[str]:
@@ -209,9 +207,11 @@ def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
         h, months = part.holding, months_name(horizon, part.quarter, part.quarter)
         first, last = days_of(horizon, part.quarter)
         what = f"{h.instances} x {h.offer} {h.purchase}"
-        paid = f"{usd(part.usd)} is paid there for unused time, since instances serve whole quarters"
+        paid = f"{usd(part.usd)} is paid there for their days, on which they cover what runs on demand"
+        if not part.of_use:
+            paid = f"{usd(part.usd)} is paid there for unused time, as nothing runs on demand that they could cover"
         if h.last_day is not None and h.last_day < last:
-            needed = f"their replacements are planned from {first} on, though needed only from {h.last_day + A_DAY} on"
+            needed = f"what is signed instead begins with a quarter, on {first} or after {last}"
             yield f"{what} lapse on {h.last_day}, within {months}: {paid}; {needed}"
         else:
             yield f"{what} begin on {h.first_day}, within {months}: {paid}"

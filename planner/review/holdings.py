@@ -13,13 +13,14 @@ from datetime import date
 
 from pydantic import Field, model_validator
 
+from planner.case.allowances import share_of_months
 from planner.case.case import OWNED, SAVINGS_PLAN, Assumption, Case, Holding
 from planner.case.dates import add_months, last_day_of_term, quarter_days
 from planner.case.demand.future.holdings import beyond_quotas
 from planner.case.demand.schema import PurchaseName
 from planner.case.owned import as_many_as_there_are, with_owned_offers
 from planner.case.prices import usd_per_h
-from planner.case.quarters import covers, usd_in_quarter
+from planner.case.quarters import covers, is_held_instances, usd_in_quarter
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.catalog.terms import TERM_MONTHS, is_term
 from planner.io.errors import Diagnostic, InputError, did_you_mean
@@ -28,6 +29,7 @@ from planner.io.units import PositiveWhole, UsdPerHour
 from planner.io.validation import FieldProblem, Strict
 from planner.plan.plan import Plan
 from planner.review.records import SavingsPlanCover
+from problems.constants import HOURS_PER_MONTH
 
 HAVE = "have."
 """begins the keys of assumptions about what is held"""
@@ -178,8 +180,14 @@ def planned_around(case: Case, held: HeldNext, said: bool) -> Case:
     assumptions = [_dated(a, held) for a in case.assumptions if not a.key.startswith(HAVE)]
     assumptions += [_not_used(h, case, held) for h in held.there() if h not in usable]
     assumptions += [_by_savings_plan(h) for h in usable if h.purchase == SAVINGS_PLAN]
+    parts = [a for a in case.allowances or () if a.in_months is not None]
+    lapsing = (a for a in parts if not is_held_instances(a))
+    besides += HOURS_PER_MONTH * sum(a.held * a.usd_per_h * share_of_months(case, a) for a in lapsing)
+    dated = any(w.month_factors is not None for w in case.workloads)
     around = as_many_as_there_are(case, ()).model_copy(
         update={
+            "months": case.months if dated else None,
+            "allowances": tuple(a for a in case.allowances or () if a.in_months is None) or None,
             "starts": held.first,
             "held": usable or None,
             "held_besides_usd_per_month": besides or None,

@@ -180,7 +180,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
         case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
         _check_quarter(case, spec, document)
         starts, have = case.starts, _have(demand, case)
-    if last.case.months is not None:
+    if any(w.month_factors is not None for w in last.case.workloads):
         message = "it has workloads with dates (from, until or steps), which a review cannot compare with a log yet"
         raise InputError([document.diagnostic(("last_plan",), message, "Plan the quarter without dates")])
     bill = _bill(document, spec, files, {**last.case.offers, **case.offers}, {**last.case.apis, **case.apis},
@@ -223,7 +223,7 @@ def _check_quarter(case: Case, spec: ReviewFile, document: Document) -> None:
     if starts is not None and case.starts is not None and starts != case.starts:
         message = f"is {starts}, but the demand file starts on {case.starts}"
         raise InputError([document.diagnostic(("next", "starts"), message, "Keep one of the two")])
-    if case.months is not None and spec.next.forecast == "actuals":
+    if any(w.month_factors is not None for w in case.workloads) and spec.next.forecast == "actuals":
         message = "it has workloads with dates (from, until or steps), but their rates come from the log"
         raise InputError([document.diagnostic(path, message, "Write forecast: given, or leave the dates out")])
 

@@ -47,7 +47,7 @@ def block(source: PlanOrFile, quarter: int | None, scenario: str | None) -> Plan
     return block_of(opened(source), quarter, scenario)
 
 
-def months_of(plan: AnyPlan, quarter: int | None, scenario: str | None) -> dict[int, int] | None:
+def months_of(plan: AnyPlan, quarter: int | None, scenario: str | None) -> dict[int, float] | None:
     """Months of a quarter's plan that belong to a scenario, and for how many of the calendar each stands.
 
     None where the plan is of one quarter, or the months of several scenarios are meant.

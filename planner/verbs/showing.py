@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import accumulate
 from pathlib import Path
 
 from planner.explanations.records import Explanation, read_explanation
@@ -183,5 +184,5 @@ def _month(whole: AnyPlan, plan: Plan, quarter: int | None, scenario: str | None
     if not 1 <= month <= OF_QUARTER:
         message = f"the quarter has {counted(OF_QUARTER, 'month')}"
         raise input_error("--month", message, f"Give one from 1 to {OF_QUARTER}")
-    each = [m for m, times in (mine or {0: OF_QUARTER}).items() for _ in range(times)]
-    return each[month - 1]
+    ends = accumulate((mine or {0: OF_QUARTER}).values())
+    return next(m for m, end in zip(mine or (0,), ends, strict=True) if end > month - 0.5)

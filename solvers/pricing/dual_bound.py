@@ -142,10 +142,19 @@ def spare(fleet: FleetProblem, prices: Prices, duals: Duals) -> None:
 
 
 def _least_taken(fleet: FleetProblem, item: Item, duals: Duals) -> np.ndarray:
-    """What an hour of usage takes of an allowance, in dollars of the duals, where that is least [slot]."""
+    """What an hour of usage takes of an allowance, in dollars of the duals, where that is least [slot].
+
+    None covers it where none is there.
+    """
     slots = range(len(fleet.weight))
     worth = [
-        np.array([max(-duals.get(("allowance", a.key, t), 0.0), 0.0) for t in slots]) for a in fleet.cover.of(item)
+        np.array(
+            [
+                max(-duals.get(("allowance", a.key, t), 0.0), 0.0) if a.there is None or a.there[t] else np.inf
+                for t in slots
+            ]
+        )
+        for a in fleet.cover.of(item)
     ]
     least: np.ndarray = np.minimum.reduce(
         [a.takes[item] * usd for a, usd in zip(fleet.cover.of(item), worth, strict=True)]

@@ -90,6 +90,17 @@ def monthly_case(kind: str, seed: int) -> Case:
     return replace(case, budget_usd_per_month=float(least + rng.uniform(-0.2, 1.05) * (dearest - least)))
 
 
+def lapsing_case(kind: str, seed: int) -> Case:
+    """One month of which some hours are before what is held lapses, or after it begins."""
+    rng = np.random.default_rng([seed, 25])
+    case = dollar_case(seed) if kind == "dollars" else units_case(seed)
+    there = np.arange(len(case.slot_hours)) < rng.integers(1, len(case.slot_hours))
+    held = float(rng.uniform(0.4, 2.2)) * max(case.allowances[0].takes.values())
+    part = there if rng.random() < 0.5 else ~there
+    plan = replace(case.allowances[0], usd_per_h=0.0, held=held, most=math.inf, there=part)
+    return replace(case, allowances=(plan,))
+
+
 def _hours(rng: np.random.Generator, slots: int) -> np.ndarray:
     share = rng.uniform(0.2, 1.0, slots)
     return HOURS * share / share.sum()
@@ -125,7 +136,13 @@ def each_plan(case: Case) -> Iterator[np.ndarray]:
 def _usd_by_month(case: Case, hours: list[list[Hour]], held: int, amount: float) -> np.ndarray:
     """The least that each month can cost: its hours are independent of all others."""
     reserved = case.offers["g0"].reserved_usd_per_h.get("1y") or 0.0
-    by_slot = np.array([min(hour.usd(held, amount) for hour in several) for several in hours])
+    there = case.allowances[0].there
+    by_slot = np.array(
+        [
+            min(hour.usd(held, amount if there is None or there[t] else 0.0) for hour in several)
+            for t, several in enumerate(hours)
+        ]
+    )
     paid = HOURS * (held * reserved + amount * case.allowances[0].usd_per_h)
     return np.asarray(np.bincount(case.slot_month, by_slot * case.slot_hours) + paid)
 

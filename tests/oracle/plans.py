@@ -92,7 +92,7 @@ def _covered_usd_per_h(case: Case, pools: dict[str, Pool], plan: Incumbent) -> n
             assert steps > -ROUNDING
             assert steps == pytest.approx(round(steps), abs=ROUNDING)
         for t in range(len(saved)):
-            some = units * a.covers
+            some = units * a.covers if a.there is None or a.there[t] else 0.0
             for item in sorted(
                 (i for i in a.takes if i in usage), key=lambda i: (a.takes[i] / usage[i][0], a.takes[i])
             ):

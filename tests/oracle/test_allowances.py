@@ -14,7 +14,7 @@ from problems.allowance import Allowance, Allowances
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
-from tests.oracle.allowances import dollar_case, least_usd, monthly_case, units_case
+from tests.oracle.allowances import dollar_case, lapsing_case, least_usd, monthly_case, units_case
 from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
@@ -95,6 +95,29 @@ def test_a_budget_for_each_of_several_months_is_that_of_brute_force(kind: str, s
     """What is signed is paid in every month, and demand differs by month: what is best on average may break a month."""
     case = monthly_case(kind, seed)
     agrees(case, least_usd(case), "cbc" if seed % 3 else "highs")
+
+
+@pytest.mark.parametrize("seed", MONTHLY)
+@pytest.mark.parametrize("kind", ["dollars", "units"])
+def test_what_is_held_for_some_of_the_hours_covers_in_these_alone(kind: str, seed: int) -> None:
+    case = lapsing_case(kind, seed)
+    truth = least_usd(case)
+    agrees(case, truth, "cbc" if seed % 3 else "highs")
+    check_bounds(case.fleet, truth)
+
+
+def test_hours_in_which_it_is_held_decide() -> None:
+    """Otherwise agreement would say little: of so many cases it saves in its hours, and would save in the others."""
+    found: Counter[str] = Counter()
+    for seed in MONTHLY:
+        case = lapsing_case("dollars", seed)
+        usd = least_usd(case)
+        (plan,) = case.allowances
+        never = least_usd(replace(case, allowances=(replace(plan, there=np.zeros(len(case.slot_hours), dtype=bool)),)))
+        always = least_usd(replace(case, allowances=(replace(plan, there=None),)))
+        found["saves"] += bool(usd < never - 1e-6)
+        found["would save more"] += bool(always < usd - 1e-6)
+    assert min(found.values()) >= 18
 
 
 def test_budgets_by_month_decide() -> None:

@@ -127,20 +127,28 @@ def test_scenarios_share_what_is_signed_now() -> None:
     assert used["low"] < 0.75 < used["high"]
 
 
-def test_what_is_held_serves_whole_quarters_and_is_paid_until_it_lapses() -> None:
+def test_what_is_held_serves_and_is_paid_until_it_lapses() -> None:
     plan = planned(LAPSING)
     first, second, third = (q.plan for q in plan.quarters)
     assert [a.units for a in first.allowances or ()] == [6.0]
     assert first.held_usd_per_month == pytest.approx(6 * HOURS)
     days = 45 / 91
     assert plan.held_usd == pytest.approx(3 * HOURS * 6 * (1 + days))
-    (signed,) = plan.allowances or ()
-    assert signed.quarter == 1 and signed.scenario is not None
-    for later in (second, third):
-        assert [a.units for a in later.allowances or ()] == [signed.units]
-    assert second.case.held_besides_usd_per_month == pytest.approx(HOURS * 6 * days)
-    (assumed,) = [a for a in plan.case.assumptions if a.key == "savings_plans.compute-1y"]
-    assert assumed.value == "not used from 2027-04-01 to 2027-06-30"
+    now, later = plan.allowances or ()
+    assert (now.quarter, later.quarter) == (1, 2) and now.scenario is not None
+    assert [a.units for a in third.allowances or ()] == [now.units + later.units]
+    lapsing, anew = second.allowances or ()  # while it is there, less is signed than when it has lapsed
+    assert (lapsing.units, lapsing.usd_per_month) == (6.0, pytest.approx(HOURS * 6 * days))
+    assert lapsing.covered_usd_per_month > 0 and anew.units == now.units
+    assert second.held_usd_per_month == pytest.approx(HOURS * 6 * days + anew.usd_per_month)
+
+
+def test_the_checker_cuts_a_quarter_where_what_is_held_lapses() -> None:
+    data = copy.deepcopy(planned(LAPSING).as_json())
+    part = data["quarters"][1]["plan"]["case"]["allowances"][0]
+    assert part["in_months"] == [0] and not check_plan(data)
+    part["in_months"] = [0, 1]
+    assert any("what is held for a part of the quarter differs" in problem for problem in check_plan(data))
 
 
 def test_units_without_a_term_are_each_quarters_own() -> None:

@@ -97,7 +97,7 @@ def _complain_together(spec: DemandFile, purchase: tuple[str, ...], offers: dict
 
 
 def _check_until(spec: DemandFile, path: Keys, name: str, until: date | None, notes: Notes) -> None:
-    """The last day of what is held: not before the plan starts, and no use in the quarter that it lies in."""
+    """The last day of what is held: not before the plan starts."""
     if until is None:
         return
     if spec.starts is None:
@@ -105,12 +105,6 @@ def _check_until(spec: DemandFile, path: Keys, name: str, until: date | None, no
     elif until < spec.starts:
         message = f"it has lapsed when the plan starts, {spec.starts}"
         notes.complain((*path, "until"), message, "Leave out held and until")
-    else:
-        for quarter in range(spec.horizon or 1):
-            begins, ends = quarter_days(spec.starts, quarter)
-            if begins <= until < ends:
-                why = f"its last day {until} lies in the quarter, but it serves whole quarters only; paid until then"
-                notes.assume(f"{path[0]}.{name}", f"not used from {begins} to {ends}", why)
 
 
 def _may_be_signed(spec: DemandFile, own: SavingsPlanSpec) -> bool:

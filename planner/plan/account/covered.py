@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.case.allowances import allowance_of, beyond_usd, covers_of
+from planner.case.allowances import allowance_of, beyond_usd, covers_of, share_of_months
 from planner.case.slots import MONTHS_OF_A_QUARTER
 from planner.plan.account.flows import Flows
 from planner.plan.plan import AllowancePlan
@@ -90,7 +90,8 @@ class Covered:
         taken = {of: self._taken(name, of) for of_name, of in self.parts if of_name == name}
         a = allowance_of(self.account.case, name)
         whole = sum(taken.values())
-        return a.usd_per_h * self.units[name] * HOURS_PER_MONTH * taken[item] / whole if whole else 0.0
+        hours = HOURS_PER_MONTH * share_of_months(self.account.case, a)
+        return a.usd_per_h * self.units[name] * hours * taken[item] / whole if whole else 0.0
 
     def _taken(self, name: str, item: str) -> float:
         """Of an allowance by what it covers, in a month."""
@@ -106,7 +107,8 @@ class Covered:
         account, units = self.account, self.units[name]
         a = allowance_of(account.case, name)
         cover = next(cover for cover in self.all.each if cover.key == name)
-        usd = units * a.usd_per_h * HOURS_PER_MONTH
+        hours = HOURS_PER_MONTH * share_of_months(account.case, a)
+        usd = units * a.usd_per_h * hours
         mine = [item for of, item in self.parts if of == name]
         covered = sum(account.a_month(self.parts[name, item]) * self.all.usd_of[item] for item in mine)
         may = sum(account.a_month(self.usage[i]) * self.all.usd_of[i] for i in map(str, cover.takes) if i in self.usage)
@@ -118,7 +120,7 @@ class Covered:
             usd_per_month=usd,
             covered_usd_per_month=covered,
             saved_usd_per_month=covered - usd,
-            used_frac=taken / (cover.covers * units * HOURS_PER_MONTH),
+            used_frac=taken / (cover.covers * units * hours),
             covered_frac=covered / may if may else 0.0,
             beyond_horizon_usd=0.0 if a.held else beyond_usd(a, units, MONTHS_OF_A_QUARTER),
             source=a.source,

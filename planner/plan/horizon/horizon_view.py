@@ -22,8 +22,10 @@ from planner.case.quarters import (
     case_in,
     covers,
     future_of,
+    held_instances_in_part,
     holding_usd,
     month_groups,
+    serves_in_part,
     span_name,
 )
 from planner.case.slots import hours_in_a_month
@@ -60,10 +62,10 @@ def months_name(horizon: HorizonPlan, first: int, last: int) -> str:
     return f"{days_of(horizon, first)[0]:%Y-%m} to {days_of(horizon, last)[1]:%Y-%m}"
 
 
-def months_in(horizon: HorizonPlan, quarter: int, scenario: str) -> dict[int, int]:
+def months_in(horizon: HorizonPlan, quarter: int, scenario: str) -> dict[int, float]:
     """The months of a quarter's plan that are a scenario's, and for how many months of the calendar each stands."""
     groups = _groups(horizon, quarter, scenario)
-    return {m: len(group.months) for m, group in enumerate(groups) if scenario in group.scenarios}
+    return {m: group.count for m, group in enumerate(groups) if scenario in group.scenarios}
 
 
 def calendar_name(horizon: HorizonPlan, quarter: int, scenario: str, month: int) -> str:
@@ -86,7 +88,7 @@ def baseline_by_quarter(case: Case, scenario: str, quarters: Sequence[QuarterPla
             money = account_of(q.plan).money
             for month, group in enumerate(month_groups(case, q.quarter, scenarios)):
                 if scenario in group.scenarios:
-                    usd[q.quarter] += len(group.months) * money.baseline_usd_of_month(month)
+                    usd[q.quarter] += group.count * money.baseline_usd_of_month(month)
     return tuple(usd)
 
 
@@ -134,23 +136,25 @@ def use_of(horizon: HorizonPlan, offer: str, scenario: ScenarioResult, quarters:
     for quarter in quarters:
         plan = horizon.plan_of(quarter, scenario.name)
         months = months_in(horizon, quarter, scenario.name)
-        committed = committed_in(plan, offer)
+        whole, parts = committed_in(plan, offer), held_instances_in_part(plan.case, offer)
         running, spot = running_by_slot(plan, offer), _bought(plan, offer, "spot")
         for t, slot in enumerate(plan.slots):
             hours = months.get(slot.month, 0) * hours_in_a_month(slot.day)
             eligible = max(0, running[t] - spot[t])
+            committed = whole + sum(n for n, of in parts if slot.month in of)
             total += Use(hours * eligible, hours * committed, hours * min(committed, eligible))
         total += Use(committed_h=_idle_h(horizon, offer, quarter))
     return total
 
 
 def _idle_h(horizon: HorizonPlan, offer: str, quarter: int) -> float:
-    """Instance-hours of holdings that are paid for a part of a quarter only, and so are of no use in it."""
+    """Instance-hours of holdings that are paid for a part of a quarter only, and of no use in it."""
     first, last = days_of(horizon, quarter)
     hours = 0.0
     for h in horizon.case.held or ():
         begins, ends = max(first, h.first_day or first), min(last, h.last_day or last)
-        if h.offer == offer and h.purchase != OWNED and (begins, ends) != (first, last):
+        of_use = (begins, ends) == (first, last) or serves_in_part(horizon.case, h, quarter)
+        if h.offer == offer and h.purchase != OWNED and not of_use:
             share = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
             hours += h.instances * MONTHS_OF_A_QUARTER * HOURS_PER_MONTH * share
     return hours
@@ -158,12 +162,14 @@ def _idle_h(horizon: HorizonPlan, offer: str, quarter: int) -> float:
 
 @dataclass(frozen=True)
 class PartQuarter:
-    """A holding that begins or lapses within a quarter, and is of no use in it."""
+    """A holding that begins or lapses within a quarter."""
 
     holding: Holding
     quarter: int
     usd: float
     """paid for its days there"""
+    of_use: bool
+    """whether it covers what runs on demand then"""
 
 
 def parts_of_quarters(horizon: HorizonPlan) -> Iterator[PartQuarter]:
@@ -172,7 +178,7 @@ def parts_of_quarters(horizon: HorizonPlan) -> Iterator[PartQuarter]:
         for h in horizon.case.held or ():
             usd = holding_usd(horizon.case, h, quarter)
             if usd and not covers(h, *days_of(horizon, quarter)):
-                yield PartQuarter(h, quarter, usd)
+                yield PartQuarter(h, quarter, usd, serves_in_part(horizon.case, h, quarter))
 
 
 def committed_in(plan: Plan, offer: str) -> int:

@@ -8,8 +8,7 @@ from datetime import date
 
 from planner.case.allowances import allowance_of
 from planner.case.case import Allowance
-from planner.case.quarters import allowance_usd, is_held_in, lapses_in_horizon
-from planner.case.slots import MONTHS_OF_A_QUARTER
+from planner.case.quarters import lapses_in_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan, SignedAllowance
 from planner.plan.horizon.horizon_view import months_name
 from planner.plan.plan import AllowancePlan
@@ -65,22 +64,6 @@ def allowances(horizon: HorizonPlan) -> Table:
     return Table("allowances", "Savings plans and provisioned units", columns, tuple(lines))
 
 
-def _of_no_use(a: Allowance, usd_per_month: float) -> AllowancePlan:
-    return AllowancePlan(
-        name=a.name,
-        units=a.held,
-        held=True,
-        usd_per_month=usd_per_month,
-        covered_usd_per_month=0.0,
-        saved_usd_per_month=-usd_per_month,
-        used_frac=0.0,
-        covered_frac=0.0,
-        beyond_horizon_usd=0.0,
-        source=a.source,
-        date=a.date,
-    )
-
-
 @dataclass(frozen=True)
 class _Use:
     quarter: int
@@ -111,18 +94,11 @@ def allowance_use(horizon: HorizonPlan) -> Table:
     notes = ["covered: what the same usage costs without; lost: paid in hours that do not use it"]
     rows = tuple(_uses(horizon))
     if any(lapses_in_horizon(horizon.case, a) for a in horizon.case.allowances or ()):
-        notes.append("what lapses within a quarter is paid for its days there, and covers nothing in it")
+        notes.append("what lapses within a quarter is paid for its days there, and covers what runs on them")
     return Table("allowance_use", "What they cover, by quarter", columns, rows, tuple(notes) if rows else ())
 
 
 def _uses(horizon: HorizonPlan) -> Iterator[_Use]:
-    """What lapses within a quarter is paid for its days there, and of no use."""
     for q in horizon.quarters:
-        for held in horizon.case.allowances or ():
-            usd = 0.0 if is_held_in(horizon.case, held, q.quarter) else allowance_usd(horizon.case, held, q.quarter)
-            if usd:
-                yield _Use(
-                    q.quarter, q.scenario, amount_of(held, held.held), _of_no_use(held, usd / MONTHS_OF_A_QUARTER)
-                )
         for a in q.plan.allowances or ():
             yield _Use(q.quarter, q.scenario, amount_of(allowance_of(q.plan.case, a.name), a.units), a)

@@ -35,7 +35,7 @@ def with_held(case: Case, *held: Holding) -> Case:
 # -- holdings -------------------------------------------------------------------------------------------------------
 
 
-def test_a_lapse_in_mid_quarter_is_paid_to_its_day_and_used_to_the_quarter_before() -> None:
+def test_a_lapse_in_mid_quarter_is_paid_and_used_to_its_day() -> None:
     case = case_of("horizon: 4 quarters\n" + MID_MAY)
     assert [len(held_in(case, q)) for q in range(4)] == [1, 0, 0, 0]
     # 2 instances at $1 for a quarter of 2,190 h; then for 45 of the 91 days from April to June.
@@ -43,12 +43,19 @@ def test_a_lapse_in_mid_quarter_is_paid_to_its_day_and_used_to_the_quarter_befor
     first, second, third, _ = (block_case(case, block) for block in blocks_of(case))
     assert [h.instances for h in first.held or ()] == [2]
     assert (first.held_besides_usd_per_month, held_usd_per_month(first)) == (None, pytest.approx(1460))
-    assert second.held is None
+    assert (second.held, second.held_besides_usd_per_month) == (None, None)
+    # As dollars an hour at its own rate, in April and the half of May before the quarter is cut; months by their days.
+    (part,) = second.allowances or ()
+    assert (part.rates, part.held, part.in_months) == ({L40S: 1.0}, 2.0, (0,))
+    assert [m.label for m in second.months or ()] == [
+        "2027-04 to 2027-05, until 2027-05-15", "2027-05 to 2027-06, from 2027-05-16",
+    ]  # fmt: skip
+    assert [m.weight for m in second.months or ()] == pytest.approx([2 * 45 / 91, 2 * 46 / 91])
     assert held_usd_per_month(second) == pytest.approx(1460 * 45 / 91)
     assert held_usd_per_month(third) == 0
     [said] = [a for a in case.assumptions if a.key == "have.aws/g6e.xlarge"]
-    assert said.value == "not used from 2027-04-01 to 2027-06-30"
-    assert "its last day 2027-05-15" in said.why and "it is paid for its days" in said.why
+    assert said.value == "used and paid on its days from 2027-04-01 to 2027-06-30"
+    assert "its last day 2027-05-15" in said.why
 
 
 def test_a_holding_that_begins_or_ends_with_a_quarter_leaves_nothing_to_say() -> None:
@@ -81,7 +88,8 @@ def test_one_quarter_has_what_covers_it_and_pays_for_the_rest() -> None:
     case = case_of(f"have: [{lapses}, {stays}]\n")
     assert case.future is None
     assert [h.purchase for h in case.held or ()] == ["reserved-3y"]
-    assert case.held_besides_usd_per_month == pytest.approx(730 * 3 * 31 / 90)
+    assert case.held_besides_usd_per_month is None
+    assert [(a.held, a.in_months) for a in case.allowances or ()] == [(3.0, (0,))]
     assert held_usd_per_month(case) == pytest.approx(730 * 2 + 730 * 3 * 31 / 90)
 
 

@@ -24,7 +24,7 @@ def holdings_of(
     for k, entry in enumerate(spec.have):
         key = _offer(entry, k, catalog, offers, notes)
         if _touches_horizon(entry, k, spec, notes) and key is not None:
-            _assume_whole_quarters(entry, spec, notes)
+            _assume_parts_of_quarters(entry, spec, notes)
             holdings.append(holding_of(entry, key))
             if entry.purchase == OWNED:
                 _check_owned(entry, k, spec, holdings, notes)
@@ -84,18 +84,26 @@ def _touches_horizon(entry: HoldingSpec, k: int, spec: DemandFile, notes: Notes)
     return True
 
 
-def _assume_whole_quarters(entry: HoldingSpec, spec: DemandFile, notes: Notes) -> None:
-    """Say that a holding serves whole quarters only, where it begins or ends within one."""
+def _assume_parts_of_quarters(entry: HoldingSpec, spec: DemandFile, notes: Notes) -> None:
+    """Say what a holding does in a quarter within which it begins or ends."""
     assert spec.starts is not None
     first, last = entry.from_day, entry.until
+    on_demand = spec.menu.purchase is None or "on-demand" in spec.menu.purchase
     for quarter in range(spec.horizon or 1):
         begins, ends = quarter_days(spec.starts, quarter)
         apart = (first is not None and begins < first <= ends) or (last is not None and begins <= last < ends)
-        if apart:
-            paid = "it is paid for its days" if entry.purchase != OWNED else "it costs nothing while it is not used"
-            day = f"last day {last}" if last and last < ends else f"first day {first}"
-            why = f"its {day} lies within the quarter, but instances serve only whole quarters; {paid}"
-            notes.assume(f"have.{entry.offer}", f"not used from {begins} to {ends}", why)
+        if not apart:
+            continue
+        day = f"last day {last}" if last and last < ends else f"first day {first}"
+        value, why = f"not used from {begins} to {ends}", f"its {day} lies within the quarter"
+        if entry.purchase == OWNED:
+            why += ", but boxes of your own serve only whole quarters; it costs nothing while it is not used"
+        elif not on_demand or not entry.price:
+            why += ", where it covers what runs on demand at a price, and there is none; it is paid for its days"
+        else:
+            value = f"used and paid on its days from {begins} to {ends}"
+            why += ": on its days it covers instances that run on demand"
+        notes.assume(f"have.{entry.offer}", value, why)
 
 
 def _check_quotas(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from planner.case.case import Case, Future, Limits, Scenario
 from planner.case.dates import last_day_after, quarter_days
 from planner.case.demand.future.holdings import holdings_of
@@ -72,8 +74,15 @@ def as_planned(case: Case, spec: DemandFile) -> Case:
     if case.future is None or case.future.quarters > 1 or spec.scenarios or long_terms:
         return case
     quarter = quarter_case(case, 0, case.future.scenarios).model_copy(update={"limits": case.limits})
-    dated = any(w.dates for w in spec.workloads)
-    return quarter if dated else quarter.model_copy(update={"workloads": case.workloads, "months": None})
+    if any(w.dates for w in spec.workloads):
+        return quarter
+    if all(a.in_months is None for a in quarter.allowances or ()):
+        return quarter.model_copy(update={"workloads": case.workloads, "months": None})
+    grown = {
+        w.name: [(1 + w.growth_per_month_frac) ** m for m in range(len(quarter.months or ()))] for w in case.workloads
+    }
+    plain = all(np.allclose(w.month_factors or (), grown[w.name]) for w in quarter.workloads)
+    return quarter.model_copy(update={"workloads": case.workloads}) if plain else quarter
 
 
 def _assume_no_long_terms(spec: DemandFile, months: int, notes: Notes) -> None:

@@ -205,8 +205,8 @@ def test_a_commitment_that_lapses_within_a_quarter_is_named_with_what_it_costs_t
     case = horizon.case.model_copy(update={"held": (held.model_copy(update={"last_day": date(2027, 2, 14)}),)})
     (note,) = tables.held(horizon.model_copy(update={"case": case})).notes
     assert note.startswith("1 x aws/g6e.xlarge@us-east-1 reserved-1y lapse on 2027-02-14, within 2027-01 to 2027-03")
-    assert "$1,369 is paid there for unused time" in note
-    assert note.endswith("planned from 2027-01-01 on, though needed only from 2027-02-15 on")
+    assert "$1,369 is paid there for their days" in note
+    assert note.endswith("what is signed instead begins with a quarter, on 2027-01-01 or after 2027-03-31")
     assert tables.held(horizon).notes == ()
 
 
