@@ -5,6 +5,7 @@ A result shows itself as the reports do, and a case is changed as what-if change
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -34,14 +35,14 @@ class Changes(Protocol):
 
 
 def reports() -> Shows:
-    import planner
-
-    shows: Shows = planner.higher("reports")
+    shows: Shows = _root().higher("reports")
     return shows
 
 
 def changes() -> Changes:
-    import planner
-
-    changed: Changes = planner.higher("changes")
+    changed: Changes = _root().higher("changes")
     return changed
+
+
+def _root() -> Any:
+    return sys.modules[__name__.split(".")[0]]
