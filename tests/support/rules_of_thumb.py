@@ -5,6 +5,7 @@ Figures and verdicts are worked out here, by planning; the page is written with 
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from planner.plan.plan import Plan
 from planner.studies.break_even import break_even
 from planner.studies.study import providers
 from planner.studies.waterfall import waterfall
-from tests.support.economics import groups_needed, tokens_per_month, usd_per_1m_tokens
+from problems.constants import HOURS_PER_MONTH
 from tests.support.places import ROOT
 from tests.support.shared_plans import example_plan, fleet_plan
 
@@ -139,13 +140,13 @@ def bursts() -> Iterator[Rule]:
 
 
 def unit_economics() -> Iterator[Rule]:
-    usd = usd_per_1m_tokens(4 * 2.21, 2400, 0.70)
+    group = 2400 * 0.70 * 3600 * HOURS_PER_MONTH
+    usd = 4 * 2.21 * HOURS_PER_MONTH / group * 1e6
+    groups = math.ceil(10e9 / group)
     yield Rule("4 x A100 at $2.21, 2,400 tok/s and 70% busy: $1.46 per 1M tokens", f"${usd:.3f}",
                "confirmed" if round(usd, 2) == 1.46 else "refuted")  # fmt: skip
-    group = tokens_per_month(2400, 0.70)
-    groups = groups_needed(10e9, 2400, 0.70)
     yield Rule("4 x A100 cost $6,453 a month at 1B and at 10B tokens",
-               f"${4 * 2.21 * 730:,.0f} for up to {group / 1e9:.1f}B tokens; 10B need {groups} such groups",
+               f"${4 * 2.21 * HOURS_PER_MONTH:,.0f} for up to {group / 1e9:.1f}B tokens; 10B need {groups} such groups",
                "confirmed at 1B, refuted at 10B" if group < 10e9 else "confirmed")  # fmt: skip
     kv = float(kv_bytes(shipped_catalog().models["llama-2-7b"], shipped_catalog().quantizations["fp16"], 2048)) / 1e9
     yield Rule("The KV cache of 2,048 tokens takes about 0.8 GB on a 7B model in FP16", f"{kv:.2f} GB",
