@@ -309,14 +309,3 @@ def test_a_later_load_that_was_not_served_is_left_out_of_the_picture(
     assert ran.code == 7, ran.err
     for text in (ran.out, Path("v.html").read_text(), Path("v.md").read_text()):
         assert "nothing was measured" in text and "no hour was served completely" in text
-
-
-def test_bad_numbers_of_requests_are_refused(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("plan.json").write_text(plan.to_json(), encoding="utf-8")
-    fleetplan = Command(monkeypatch, capsys)
-    for flags, words in ((("--requests", "few"), "--requests"), (("--time-limit", "soon"), "--time-limit")):
-        ran = fleetplan("verify", "plan.json", *flags)
-        assert ran.code == 2 and words in ran.err
