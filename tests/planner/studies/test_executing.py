@@ -32,7 +32,8 @@ SWEEP = """\
 import sys
 from pathlib import Path
 from tests.support.executing_work import noted_square, squares
-from planner.studies.executing import executor_from, run_jobs
+from planner.studies.executing.executors import executor_from
+from planner.studies.executing.run import run_jobs
 
 if __name__ == "__main__":
     executor, journal, folder = sys.argv[1:]
