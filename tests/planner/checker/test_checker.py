@@ -16,8 +16,6 @@ from planner.plan.saved import plan_from_json
 from tests.support.rows import for_each
 from tests.support.tampering import (
     Json,
-    Place,
-    changed,
     holder,
     is_a_remark,
     is_refused,
@@ -155,22 +153,10 @@ def api_forbidden(plan: Json) -> None:
     rehashed(plan)
 
 
-def cheaper_line_price(plan: Json) -> None:
-    line_of(plan, "on-demand")["usd_per_h"] /= 2
-
-
-def cheaper_line_cost(plan: Json) -> None:
-    line_of(plan, "on-demand")["cost_usd_per_month"] /= 2
-
-
 def cheaper_case_price(plan: Json) -> None:
     offer = line_of(plan, "on-demand")["offer"]
     plan["case"]["offers"][offer]["prices"]["on_demand"]["usd_per_h"] /= 2
     rehashed(plan)
-
-
-def lower_cost(plan: Json) -> None:
-    plan["cost_usd_per_month"] *= 0.99
 
 
 def lower_cost_everywhere(plan: Json) -> None:
@@ -183,17 +169,9 @@ def lower_cost_everywhere(plan: Json) -> None:
     plan["bound_usd_per_month"] *= 0.5
 
 
-def costs_shifted(plan: Json) -> None:
-    plan["costs"]["api_usd_per_month"] += 50
-
-
 def part_moved_to_another(plan: Json) -> None:
     plan["costs"]["on_demand_usd_per_month"] -= 50
     plan["costs"]["spot_usd_per_month"] += 50
-
-
-def workload_cost(plan: Json) -> None:
-    chat(plan)["cost_usd_per_month"] -= 50
 
 
 def costs_moved_between_workloads(plan: Json) -> None:
@@ -215,34 +193,10 @@ def negative_bound(plan: Json) -> None:
     plan["bound_usd_per_month"] = -100.0
 
 
-def smaller_gap(plan: Json) -> None:
-    plan["bound_usd_per_month"] *= 0.5
-
-
 def optimal_with_a_gap(plan: Json) -> None:
     plan["bound_usd_per_month"] = 0.9 * plan["cost_usd_per_month"]
     plan["gap_frac"] = 0.1
     plan["status"] = "optimal"
-
-
-def higher_saving(plan: Json) -> None:
-    plan["baseline"]["savings_frac"] += 0.01
-
-
-def saving_in_dollars(plan: Json) -> None:
-    plan["baseline"]["savings_usd_per_month"] += 100
-
-
-def dearer_baseline(plan: Json) -> None:
-    plan["baseline"]["cost_usd_per_month"] *= 1.1
-
-
-def other_baseline_model(plan: Json) -> None:
-    plan["baseline"]["model"] = "gpt-4o-mini"
-
-
-def cost_per_token(plan: Json) -> None:
-    plan["usd_per_1m_tokens"] *= 0.9
 
 
 def model_that_was_not_asked_for(plan: Json) -> None:
@@ -263,26 +217,6 @@ def gpu_lacks_the_precision(plan: Json) -> None:
     scheme = plan["case"]["quantizations"][deployment(plan)["quantization"]]
     scheme["needs"] = "fp4"
     rehashed(plan)
-
-
-def faster_replicas(plan: Json) -> None:
-    deployment(plan)["seconds_per_request"] = [s * 0.9 for s in deployment(plan)["seconds_per_request"]]
-
-
-def more_in_flight(plan: Json) -> None:
-    deployment(plan)["requests_in_flight"] *= 10
-
-
-def more_that_staffing_counts_on(plan: Json) -> None:
-    deployment(plan)["staffing_in_flight"] *= 10
-
-
-def a_better_router(plan: Json) -> None:
-    deployment(plan)["routing"]["exponent"] = 0.9
-
-
-def no_router(plan: Json) -> None:
-    deployment(plan)["routing"] = None
 
 
 def replicas_that_do_not_pack(plan: Json) -> None:
@@ -327,10 +261,6 @@ def more_demand(plan: Json) -> None:
 
 def case_changed_without_its_hash(plan: Json) -> None:
     plan["case"]["workloads"][0]["rate_cv"] = 0.0
-
-
-def another_hash(plan: Json) -> None:
-    plan["case_hash"] = "sha256:" + "0" * 64
 
 
 def a_month_less(plan: Json) -> None:
@@ -514,33 +444,17 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (more_than_the_demand_to_the_api, "more or less than the demand is sent to the API"),
     (api_not_on_the_menu, "requests go to the API openai/gpt-4o, which is not on the menu"),
     (api_forbidden, "chat: requests go to an API although that is forbidden"),
-    (cheaper_line_price, "on-demand].usd_per_h is"),
-    (cheaper_line_cost, "on-demand].cost_usd_per_month is"),
     (cheaper_case_price, "on-demand].usd_per_h is"),
-    (lower_cost, "cost_usd_per_month is"),
     (lower_cost_everywhere, "cost_usd_per_month is"),
-    (costs_shifted, "costs.api_usd_per_month is"),
     (part_moved_to_another, "costs.on_demand_usd_per_month is"),
-    (workload_cost, "workloads[chat].cost_usd_per_month is"),
     (costs_moved_between_workloads, "workloads[search].cost_usd_per_month is"),
     (engineers_forgotten, "costs.engineers_usd_per_month is 10000, not 0"),
     (bound_above_cost, "the bound"),
     (negative_bound, "the bound"),
-    (smaller_gap, "gap_frac is 0.5"),
     (optimal_with_a_gap, "it is called optimal with a gap of 10.000%"),
-    (higher_saving, "savings_frac is"),
-    (saving_in_dollars, "savings_usd_per_month is"),
-    (dearer_baseline, "baseline.cost_usd_per_month is"),
-    (other_baseline_model, "baseline.model is gpt-4o, not gpt-4o-mini"),
-    (cost_per_token, "usd_per_1m_tokens is"),
     (model_that_was_not_asked_for, "chat: gemma-2-9b is not one of the models of chat"),
     (quality_forbids_it, "chat: quality loss"),
     (gpu_lacks_the_precision, "has no native fp4"),
-    (faster_replicas, "seconds_per_request[0] is"),
-    (more_in_flight, "deployment.requests_in_flight is"),
-    (more_that_staffing_counts_on, "deployment.staffing_in_flight is"),
-    (a_better_router, "deployment.routing.exponent is"),
-    (no_router, "deployment.routing is"),
     (replicas_that_do_not_pack, "replicas of 3 GPUs do not pack"),
     (stricter_ttft, "chat: TTFT"),
     (stricter_tpot, "seconds_per_request[0] is"),
@@ -550,7 +464,6 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (more_replicas_required, "1000 are needed"),
     (more_demand, "replicas where"),
     (case_changed_without_its_hash, "its hash differs"),
-    (another_hash, "its hash differs"),
     (a_month_less, "the slots are not a weekday and a weekend day of each month"),
     (shorter_slots, "slots[month 1 weekday 00h].hours_per_month is"),
     (peak_hour_relabelled, "the slots are not a weekday and a weekend day of each month"),
@@ -587,49 +500,6 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (option_of_a_stranger, "an option is chosen for stranger"),
     (assumption_hidden, "assumptions has 21 entries, not 20"),
 ]
-FIELDS: dict[str, str] = {
-    "format": "expected a plan of format",
-    "name": "name is case, not casex",
-    "status": "status: Input should be 'optimal'",
-    "tokens_per_month": "tokens_per_month is",
-    "spot_at_p95_usd_per_month": "spot_at_p95_usd_per_month is",
-    "baseline.provider": "baseline.provider is openai, not openaix",
-    "baseline.usd_per_1m_tokens": "baseline.usd_per_1m_tokens is",
-    "baseline.source": "baseline.source is",
-    "baseline.date": "baseline.date is",
-    "fleet.0.gpu": "fleet[aws/g6e.xlarge@us-east-1 reserved-1y].gpu is l40s, not l40sx",
-    "fleet.0.gpus_per_instance": "gpus_per_instance is 1, not 2",
-    "fleet.0.price_source": "fleet[aws/g6e.xlarge@us-east-1 reserved-1y].price_source is",
-    "fleet.0.price_date": "fleet[aws/g6e.xlarge@us-east-1 reserved-1y].price_date is",
-    "fleet.0.price_assumption": "fleet[aws/g6e.xlarge@us-east-1 reserved-1y].price_assumption is",
-    "commitments.0.offer": "commitments[aws/g6e.xlarge@us-east-1 reserved-1y].offer is",
-    "commitments.0.term": "commitments[aws/g6e.xlarge@us-east-1 reserved-1y].term is",
-    "commitments.0.instances": "commitments[aws/g6e.xlarge@us-east-1 reserved-1y].instances is 5, not 6",
-    "commitments.0.beyond_horizon_usd": "commitments[aws/g6e.xlarge@us-east-1 reserved-1y].beyond_horizon_usd is",
-    "assumptions.0.value": "assumptions[workloads.chat.forecast.shape].value is",
-    "workloads.0.quantizations.0": "workloads[chat].quantizations[0] is fp8, not fp8x",
-    "workloads.0.requests_per_month": "workloads[chat].requests_per_month is",
-    "workloads.0.tokens_per_month": "workloads[chat].tokens_per_month is",
-    "workloads.0.api_share_frac": "workloads[chat].api_share_frac is",
-    "pools.0.deployments.0.utilization_frac": "aws/g6e.xlarge@us-east-1].utilization_frac is",
-    "workloads.0.gpu_cost_usd_per_month": "workloads[chat].gpu_cost_usd_per_month is",
-    "workloads.0.api_cost_usd_per_month": "workloads[chat].api_cost_usd_per_month is",
-    "workloads.0.usd_per_1m_tokens": "workloads[chat].usd_per_1m_tokens is",
-    "pools.0.deployments.0.deployment.key": "aws/g6e.xlarge@us-east-1].deployment.key is",
-    "pools.0.deployments.0.deployment.model": "chat: the case has no model llama-3.1-8bx",
-    "pools.0.deployments.0.deployment.quantization": "chat: the case has no quantization fp8x",
-    "pools.0.deployments.0.deployment.offer": "chat: the case has no offer",
-    "pools.0.deployments.0.deployment.gpu": "aws/g6e.xlarge@us-east-1].deployment.gpu is l40s, not l40sx",
-    "pools.0.deployments.0.deployment.quality_loss_frac": "aws/g6e.xlarge@us-east-1].deployment.quality_loss_frac is",
-    "pools.0.deployments.0.deployment.ttft_ms": "aws/g6e.xlarge@us-east-1].deployment.ttft_ms is",
-    "pools.0.deployments.0.deployment.tpot_ms": "aws/g6e.xlarge@us-east-1].deployment.tpot_ms is",
-    "pools.0.deployments.0.deployment.bound_by": "aws/g6e.xlarge@us-east-1].deployment.bound_by is",
-    "if_throughput_is_off.mid_usd_per_month": "if_throughput_is_off.mid_usd_per_month is",
-    "pools.0.deployments.0.deployment.error_frac": "aws/g6e.xlarge@us-east-1].deployment.error_frac is",
-    "pools.0.deployments.0.deployment.basis": "deployment.basis is calibrated, not calibratedx",
-}
-
-
 # -- any leaf of the JSON ---------------------------------------------------------------------------------------------
 
 LEAVES_OF_A_KIND = 1
@@ -647,12 +517,6 @@ def test_each_lie_is_refused_in_words(lie: Callable[[Json], None], words: str, g
     lie(plan)
     assert plan != good
     refused_with(words, plan)
-
-
-@for_each(("field", "words"), FIELDS.items())
-def test_each_field_is_checked_by_itself(field: str, words: str, good: Json) -> None:
-    place: Place = tuple(int(step) if step.isdigit() else step for step in field.split("."))
-    refused_with(words, with_value(good, place, changed(holder(good, place)[place[-1]])))
 
 
 @pytest.mark.parametrize("which", ["good", "bought_from_an_api"])
@@ -694,7 +558,12 @@ def test_a_baseline_that_costs_nothing_saves_nothing(good: Json) -> None:
 
 def test_the_checker_shares_no_code_with_what_it_checks() -> None:
     allowed = {"checker", "case", "catalog", "plan", "performance", "candidates.replica", "candidates.traffic"}
-    allowed |= {"candidates.enumerate", "candidates.rejection", "io.validation", "levers"}  # of levers, names of steps
+    allowed |= {
+        "candidates.enumerate",
+        "candidates.rejection",
+        "io.validation",
+        "levers",
+    }  # of levers, the names of steps
     for file in sorted(Path(planner.__file__).parent.glob("checker/*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
