@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from tests.support import costs
 from tests.support.browser import Page, browser
+from tests.support.command_line import Command
 from tests.support.shared_plans import SHARED
 
 settings.register_profile("untimed", deadline=None)
@@ -85,3 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def page() -> Iterator[Page]:
     with browser() as page:
         yield page
+
+
+@pytest.fixture
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)

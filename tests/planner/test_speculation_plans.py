@@ -174,10 +174,6 @@ def test_a_tampered_plan_is_refused(name: str) -> None:
     assert broken(TAMPERED[name])
 
 
-def test_the_plan_itself_is_not() -> None:
-    assert broken(lambda data: None) == []
-
-
 def test_the_command_drafts_as_planned() -> None:
     plan = drafting()
     (command,) = serve_commands(plan)

@@ -60,6 +60,8 @@ OUTSIDE = """[...document.querySelectorAll('main *, header *')].filter(e => {
   return r.width && r.right > document.documentElement.clientWidth + 1 && !e.closest('.box, .heat, pre, #tip');
 }).map(e => e.outerHTML.slice(0, 120))"""
 """elements beyond the window's right edge"""
+TWICE = "(() => { const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length - new Set(ids).size; })()"  # noqa: E501
+"""ids that more than one element has"""
 WIDTHS = (400, 1400)
 A4_PX = 794
 SMALL_PX = 40

@@ -309,10 +309,6 @@ def test_the_page_about_prices_counts_what_is_shipped() -> None:
     assert all(f"`{provider}`" in page for provider, _ in places)
 
 
-def test_aws_sells_h100s_in_europe() -> None:
-    assert "aws/p5.48xlarge@eu-north-1" in OFFERS and "aws/p5.4xlarge@eu-west-2" in OFFERS
-
-
 @for_each("gpu", sorted({offer["gpu"] for offer in OFFERS.values()}))
 def test_prices_of_one_gpu_are_comparable(gpu: str) -> None:
     """A box priced as one GPU, or one GPU as a box of eight, would stand out by a factor of eight."""
@@ -338,14 +334,6 @@ def test_known_boxes(instance: str, gpu: str, count: int) -> None:
 
 
 # Models
-
-
-def kv_bytes_per_token(model: dict[str, Any]) -> int:
-    if model["attention"] == "mla":
-        values = model["mla"]["kv_lora_rank"] + model["mla"]["rope_dim"]
-    else:
-        values = 2 * model["kv_heads"] * model["head_dim"]
-    return int(model["layers"] * values * 2)
 
 
 BY_CONFIG = {
@@ -420,15 +408,6 @@ def test_parameters_follow_from_the_architecture(key: str) -> None:
     model = MODELS[key]
     assert model["parameters_b"] * 1e9 == pytest.approx(parameters(key), rel=0.004, abs=6e6), key
     assert model["active_parameters_b"] * 1e9 == pytest.approx(parameters(key, active=True), rel=0.004, abs=6e6), key
-
-
-@for_each(
-    ("key", "expected"),
-    [("llama-3.1-70b", 327680), ("llama-3.1-8b", 131072), ("deepseek-v3", 70272), ("llama-2-7b", 524288),
-     ("kimi-k2", 70272), ("gpt-oss-120b", 73728), ("qwen2.5-7b", 57344), ("gemma-3-27b", 507904)],
-)  # fmt: skip
-def test_kv_bytes_per_token(key: str, expected: int) -> None:
-    assert kv_bytes_per_token(MODELS[key]) == expected
 
 
 @for_each("key", MODELS)

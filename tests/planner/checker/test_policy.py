@@ -328,11 +328,6 @@ def test_a_bad_policy_is_named_at_its_place(
     assert len(ran.err.splitlines()) == 1 and "Traceback" not in ran.err
 
 
-@pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
-
-
 def test_the_command(tmp_path: Path, fleetplan: Command) -> None:
     plan, good, bad = tmp_path / "plan.json", tmp_path / "good.yaml", tmp_path / "bad.yaml"
     plan.write_text(small_plan().to_json())

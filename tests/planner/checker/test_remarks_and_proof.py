@@ -208,11 +208,6 @@ def test_max_gap_rests_on_the_bound_that_was_worked_out_again() -> None:
     assert BOUND not in judged(objective).unverified and BOUND in judged(0.97 * objective).unverified
 
 
-@pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
-
-
 def test_the_command_proves_again(tmp_path: Path, fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     true, false, policy = tmp_path / "true.json", tmp_path / "false.json", tmp_path / "policy.yaml"
     true.write_text(lever_plan("waiting").to_json())

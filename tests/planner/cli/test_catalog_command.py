@@ -13,11 +13,6 @@ from tests.support.rows import for_each
 FUTURE = ("--as-of", "2035-01-01")
 
 
-@pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
-
-
 def test_overview_counts_every_kind(fleetplan: Command) -> None:
     ran = fleetplan("catalog")
     assert (ran.code, ran.err) == (0, "")

@@ -28,7 +28,7 @@ from problems.fleet_problem import FleetProblem
 from solvers.backends.clock import Stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
-from tests.support.command_line import SMALL, Command, no_control_characters
+from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import lever_plan
 from tests.support.rows import for_each
 from tests.support.shared_plans import fleet_plan
@@ -408,12 +408,6 @@ def test_an_option_that_is_cheaper_by_itself_names_the_limit() -> None:
     (best,) = [o for o in found.options if o.workload == "chat" and o.gpu == "l40s" and o.quantization == "fp8"
                and o.offer == "aws/g6e.xlarge@us-east-1" and o.gpus_per_replica == 1]  # fmt: skip
     assert "less by itself, but policy.max_gpus.l40s is 0" in why_not(found, best)
-
-
-def test_hostile_names_are_inert_in_an_explanation(explanation: Explanation) -> None:
-    name = "\x1b[31m<b>\n"
-    choices = tuple(c.model_copy(update={"workloads": (name,), "served_by": name}) for c in explanation.choices)
-    assert no_control_characters(as_text(explanation_document(explanation.model_copy(update={"choices": choices}))))
 
 
 def test_progress_says_what_is_tried(plan: Plan) -> None:

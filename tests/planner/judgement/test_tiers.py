@@ -29,11 +29,6 @@ baseline: openai/gpt-4o-mini
 """
 
 
-@pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
-
-
 @cache
 def plan_with(old: str = "", new: str = "") -> Plan:
     assert old in LARGE

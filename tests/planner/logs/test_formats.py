@@ -39,11 +39,6 @@ SUMS: dict[str, Callable[[list[Sample], Path], Path]] = {
 OWN = ("--columns", "time=ts_ms,prompt=in,output=out,team=who")
 
 
-@pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
-
-
 def demand(fleetplan: Command, source: Path, *options: str) -> Case:
     target = source.parent / "demand.yaml"
     ran = fleetplan("demand", str(source), "--out", str(target), *options)

@@ -10,8 +10,7 @@ import pytest
 
 import planner
 from planner.case.demand.from_sessions import session_lines
-from planner.io.errors import InputError
-from planner.logs.reading.session_files import is_session_file, read_session_file
+from planner.logs.reading.session_files import read_session_file
 from planner.logs.sessions import SessionRows, are_sessions, fitted, rows_of_blocks, rows_of_turns
 from planner.performance.length_spread import LengthSpread
 from planner.performance.sessions import SessionKind, Sessions, WaitPoint, Waits, ages_of, sample_of
@@ -105,17 +104,3 @@ def test_a_file_of_sessions_becomes_a_demand_file(tmp_path: Path) -> None:
     mean = sum(b.share_frac * b.input_tokens for b in w.buckets)
     assert mean == pytest.approx(float(rows.prompt.mean()), rel=0.05)
     assert "DECIDE" in made.text
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [("a,1,root,5,6400,10,90,1,3", "a cycle"), ("a,1,root,x,6400,10,90,0,3", "without a number")],
-)
-def test_a_file_that_goes_in_circles_is_refused_at_its_line(tmp_path: Path, row: str, words: str) -> None:
-    path = tmp_path / "sessions.csv"
-    path.write_text(f"{HEAD}a,0,root,0,6400,10,0,,0\n{row}\n")
-    assert is_session_file(path)
-    with pytest.raises(InputError) as error:
-        read_session_file(path)
-    assert words in str(error.value)
-    assert ":3:" in str(error.value)

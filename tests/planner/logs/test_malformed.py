@@ -152,11 +152,6 @@ def test_hostile_names_stay_names(tmp_path: Path, fleetplan: Command) -> None:
     assert {"=cmd()|x", "<script>", "a\\nb: [", "# x", "{a: b}", "'; DROP TABLE requests; --"} <= found
 
 
-@pytest.fixture
-def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
-
-
 @for_each(
     ("flags", "words"),
     [

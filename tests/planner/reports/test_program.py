@@ -1,4 +1,4 @@
-"""The restricted master as a file: solvers read it, and its optimum is the plan's cost."""
+"""What can be seen of a search: its log, a line a round, and the restricted master as a file that solvers read."""
 
 from __future__ import annotations
 
@@ -64,3 +64,15 @@ def test_any_model_is_read_as_it_is(tmp_path: Path) -> None:
 def test_it_is_refused_where_it_cannot_be_written(fleetplan: Command) -> None:
     assert fleetplan("plan", "small.yaml", "--write-lp", "small.yaml").code == 2
     assert fleetplan("plan", "small.yaml", "--write-lp", "nowhere/small.lp").code == 2
+
+
+def test_the_log_of_a_search_closes_the_gap_and_changes_no_plan(fleetplan: Command) -> None:
+    logged = fleetplan("plan", "small.yaml", "--log-search", "--quiet", "--format", "json")
+    assert logged.code == 0 and logged.out == fleetplan("plan", "small.yaml", "--quiet", "--format", "json").out
+    head, *lines = logged.err.splitlines()
+    assert head.split() == ["phase", "seconds", "plan", "$/month", "bound", "gap", "LP", "columns", "cuts"]
+    rounds = [line for line in lines if "pricing, round" in line]
+    assert rounds and all(int(line.split()[-2].replace(",", "")) > 0 for line in rounds)
+    seconds, plan, bound, gap, *_ = lines[-1].partition("end of the search")[2].split()
+    assert float(seconds) >= 0 and gap.endswith("%")
+    assert float(bound.replace(",", "")) <= float(plan.replace(",", "")) * (1 + 1e-9)

@@ -8,19 +8,13 @@ import pytest
 
 from planner.reports.horizon import horizon_document
 from planner.reports.page import as_page
-from tests.support.browser import CHROMIUM, Page
+from tests.support.browser import CHROMIUM, TWICE, WIDTHS, Page, figures_drawn, is_whole_and_quiet
 from tests.support.horizon_plans import horizon_plan
+from tests.support.rows import for_each
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
 )
-OUTSIDE = """[...document.querySelectorAll('main *, header *')].filter(e => {
-  const r = e.getBoundingClientRect();
-  return r.width && r.right > document.documentElement.clientWidth + 1 && !e.closest('.box, pre, #tip');
-}).map(e => e.outerHTML.slice(0, 120))"""
-SIZES = """[...document.querySelectorAll('figure')].map(f => {
-  const r = [...f.querySelectorAll('svg, table')].map(e => e.getBoundingClientRect())[0];
-  return [f.id, r.width, r.height] })"""
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +24,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.mark.parametrize("width", [400, 1400])
+@for_each("width", WIDTHS)
 def test_it_is_whole_and_quiet(page: Page, file: Path, width: int) -> None:
-    page.open(file, width)
-    assert page.diagnostics() == []
-    assert page.requests() == [file.resolve().as_uri()]
-    assert page.js("document.documentElement.scrollWidth") == width
-    assert page.js(OUTSIDE) == []
-    drawn = page.js(SIZES)
-    assert {id_ for id_, *_ in drawn} == {"curve", "regret", "fan", "ladder"}
-    assert all(min(sizes) > 40 for _, *sizes in drawn), drawn
-    ids = page.js("[...document.querySelectorAll('[id]')].map(e => e.id)")
-    assert len(ids) == len(set(ids))
+    is_whole_and_quiet(page, file, width, dark=False)
+    assert figures_drawn(page) == {"curve", "regret", "fan", "ladder"}
+    assert page.js(TWICE) == 0
 
 
 def test_the_first_screen_says_what_to_sign(page: Page, file: Path) -> None:

@@ -21,6 +21,7 @@ from planner.verification.records import (
 )
 from tests.support.browser import (
     CHROMIUM,
+    TWICE,
     WIDTHS,
     Page,
     figures_drawn,
@@ -39,8 +40,6 @@ HOURS = 24 * 7
 Targets = tuple[tuple[str, float], ...]
 FIRST_TOKEN: Targets = (("TTFT", 1.0),)
 ALL_TARGETS: Targets = (*FIRST_TOKEN, ("TPOT", 0.05), ("E2E", 30.0))
-TWICE = "(() => { const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.length - new Set(ids).size; })()"  # noqa: E501
-"""ids that more than one element has"""
 
 
 def promise(what: str, target_s: float, within_frac: float) -> Promise:
