@@ -12,21 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.command_line import HOSTED
 from tests.support.places import ROOT
 
 FOLDER = ROOT / "examples" / "pull-requests"
 ACTION = yaml.safe_load((FOLDER / "action.yml").read_text(encoding="utf-8"))
 STEPS: dict[str, dict[str, Any]] = {step["id"]: step for step in ACTION["runs"]["steps"]}
-DEMAND = """\
-name: small
-workloads:
-  - name: chat
-    models: [llama-3.1-8b]
-    forecast: {requests_per_day: 200k}
-    api: forbidden
-menu: {gpus: [l4], quantizations: [int8], purchase: [on-demand], max_deployments: 1}
-baseline: openai/gpt-4o-mini
-"""
 GH = """#!/bin/bash
 echo "$*" >> gh.log
 case "$*" in *--edit-last*) exit 1;; esac
@@ -40,12 +31,12 @@ def repository(tmp_path: Path) -> Path:
     base, clone = tmp_path / "base", tmp_path / "clone"
     for folder in (base / "capacity", tmp_path / "bin"):
         folder.mkdir(parents=True)
-    (base / "capacity" / "demand.yaml").write_text(DEMAND, encoding="utf-8")
+    (base / "capacity" / "demand.yaml").write_text(HOSTED, encoding="utf-8")
     git(base, "init", "-q", "-b", "main")
     git(base, "add", "-A")
     git(base, "commit", "-q", "-m", "Ask for a fleet")
     git(tmp_path, "clone", "-q", str(base), str(clone))
-    (clone / "capacity" / "demand.yaml").write_text(DEMAND.replace("200k", "400k"), encoding="utf-8")
+    (clone / "capacity" / "demand.yaml").write_text(HOSTED.replace("200k", "400k"), encoding="utf-8")
     (clone / "policy.yaml").write_text("budget_usd_per_month: 100\n", encoding="utf-8")
     (tmp_path / "bin" / "gh").write_text(GH, encoding="utf-8")
     (tmp_path / "bin" / "gh").chmod(0o755)
@@ -90,7 +81,7 @@ def test_every_step_runs(repository: Path) -> None:
     policy = {"inputs.policy": "policy.yaml"}
     assert step("check", repository, **policy) == 0, "a broken policy is told first, and fails the job last"
     assert step("gate", repository) == 5
-    (repository / "capacity" / "new.yaml").write_text(DEMAND, encoding="utf-8")
+    (repository / "capacity" / "new.yaml").write_text(HOSTED, encoding="utf-8")
     assert step("compare", repository, **{"inputs.demand": "capacity/new.yaml"}) == 0
     assert "nothing to compare" in (made / "diff.md").read_text(encoding="utf-8")
     (repository / "capacity" / "wrong.yaml").write_text("workloads: []\n", encoding="utf-8")

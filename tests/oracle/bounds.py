@@ -45,6 +45,7 @@ def check_optimum(case: Case, truth: float, solver: SolverName) -> None:
     solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
     if truth == math.inf:
         assert solution.outcome is Outcome.INFEASIBLE
+        assert solution.best is None
         return
     assert solution.outcome is Outcome.OPTIMAL
     assert solution.objective == pytest.approx(truth, rel=1e-6)
@@ -52,3 +53,23 @@ def check_optimum(case: Case, truth: float, solver: SolverName) -> None:
     assert solution.best is not None
     check_plan(case, solution.best)
     assert limits_are_kept(case.fleet, solution.best)
+
+
+def check_cut_short(case: Case, truth: float) -> None:
+    """Few nodes, a wide gap, or no mixes written down in time: never a bound above the optimum, never a false proof."""
+    for options in (
+        Options(gap_frac=0.0, node_limit=0),
+        Options(gap_frac=0.1),
+        Options(gap_frac=0.0, time_limit_s=0.01),
+    ):
+        solution = solve_fleet(case.fleet, options)
+        assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
+        assert solution.objective >= truth * (1 - 1e-6)
+        if solution.outcome is Outcome.INFEASIBLE:
+            assert truth == math.inf
+        if solution.outcome is Outcome.OPTIMAL:
+            assert solution.objective == pytest.approx(truth, rel=1e-5)
+        if solution.outcome is Outcome.WITHIN_GAP:
+            assert solution.objective <= truth / (1 - options.gap_frac) * (1 + 1e-9)
+        if solution.best is not None:
+            check_plan(case, solution.best)

@@ -9,8 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from solvers.pricing.column_generation import ColumnGeneration
-from tests.oracle.bounds import check_optimum
+from tests.oracle.bounds import check_bounds, check_optimum
 from tests.oracle.brute_force import Truth, brute_force
 from tests.oracle.cases import lever_case
 from tests.support.fleets import Case
@@ -44,15 +43,7 @@ def test_the_optimum_is_that_of_brute_force(seed: int) -> None:
 
 @for_each("seed", SEEDS[::3])
 def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
-    truth, bounds = truth_of(seed).objective, []
-    generation = ColumnGeneration(energy_case(seed).fleet, lambda n, bound: bounds.append(bound))
-    for tolerance_frac in (0.5, 0.01, 1e-6):
-        generated = generation.run(tolerance_frac)
-        if generated.feasible is False:
-            assert truth == math.inf
-            return
-        bounds += [generated.bound, generated.bound_at_prices]
-    assert all(bound <= truth * (1 + 1e-9) for bound in bounds)
+    check_bounds(energy_case(seed).fleet, truth_of(seed).objective)
 
 
 def test_energy_decides() -> None:

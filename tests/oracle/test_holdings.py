@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -10,11 +9,9 @@ import pytest
 from problems.fleet_problem import ON_HAND
 from problems.horizon.horizon_problem import Block
 from solvers.backends.solve import SolverName
-from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.bounds import check_optimum
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import case_with_holdings, truth_of
-from tests.oracle.plans import check_plan
 from tests.support.rows import for_each
 
 SEEDS = [*range(1, 180, 11), 44]
@@ -24,15 +21,7 @@ SEEDS = [*range(1, 180, 11), 44]
 @for_each(("seed", "solver"), [*((s, "cbc") for s in SEEDS), *((s, "highs") for s in SEEDS[::6])])
 def test_the_optimum_is_that_of_brute_force(seed: int, solver: SolverName) -> None:
     case = case_with_holdings(seed)
-    truth, solution = brute_force(case), solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
-    if truth.objective == math.inf:
-        assert solution.best is None
-        return
-    assert solution.best is not None
-    assert solution.outcome is Outcome.OPTIMAL
-    assert solution.objective == pytest.approx(truth.objective, rel=1e-6, abs=1e-4)
-    assert solution.bound_usd_per_month <= truth.objective * (1 + 1e-9) + 1e-6
-    check_plan(case, solution.best)
+    check_optimum(case, brute_force(case).objective, solver)
 
 
 def test_holdings_decide_some_of_these_cases() -> None:

@@ -26,6 +26,18 @@ baseline: openai/gpt-4o-mini
 """
 """plans in a fraction of a second: one GPU type, every way to buy"""
 
+HOSTED = """\
+name: small
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 200k}
+    api: forbidden
+menu: {gpus: [l4], quantizations: [int8], purchase: [on-demand], max_deployments: 1}
+baseline: openai/gpt-4o-mini
+"""
+"""hosted alone: one GPU type, one way to buy"""
+
 HARD = (
     "workloads:\n"
     + "".join(

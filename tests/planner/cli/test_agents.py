@@ -18,18 +18,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from planner.cli.agent_tools import Refused, Workshop
+from tests.support.command_line import HOSTED
 
 pytestmark = pytest.mark.process
-DEMAND = """\
-name: small
-workloads:
-  - name: chat
-    models: [llama-3.1-8b]
-    forecast: {requests_per_day: 200k}
-    api: forbidden
-menu: {gpus: [l4], quantizations: [int8], purchase: [on-demand], max_deployments: 1}
-baseline: openai/gpt-4o-mini
-"""
 Session = Callable[[Any], Awaitable[None]]
 
 
@@ -37,7 +28,7 @@ Session = Callable[[Any], Awaitable[None]]
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "capacity"
     folder.mkdir()
-    (folder / "demand.yaml").write_text(DEMAND, encoding="utf-8")
+    (folder / "demand.yaml").write_text(HOSTED, encoding="utf-8")
     return folder
 
 
@@ -70,7 +61,7 @@ def test_a_session_from_a_wrong_file_to_an_answer(root: Path) -> None:
         listed = (await client.list_tools()).tools
         assert [t.name for t in listed] == ["validate", "plan", "explain", "what_if", "estimate", "verify", "catalog"]
         assert all(t.description for t in listed)
-        wrong = DEMAND.replace("llama-3.1-8b", "lama-3.1-8b").replace("200k", "200 apples")
+        wrong = HOSTED.replace("llama-3.1-8b", "lama-3.1-8b").replace("200k", "200 apples")
         problems = await refused(client, "validate", text=wrong)
         assert "text.yaml:4:" in problems and "text.yaml:5:" in problems and "llama-3.1-8b" in problems
         assert "valid" in await told(client, "validate", file="demand.yaml")
@@ -88,7 +79,7 @@ def test_a_session_from_a_wrong_file_to_an_answer(root: Path) -> None:
 
 
 def test_what_lies_elsewhere_is_refused(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret.yaml").write_text(DEMAND, encoding="utf-8")
+    (tmp_path / "secret.yaml").write_text(HOSTED, encoding="utf-8")
     (root / "link.yaml").symlink_to(tmp_path / "secret.yaml")
     (root / "folder").symlink_to(tmp_path)
     shop = Workshop(root, 10.0)
@@ -103,7 +94,7 @@ def test_what_lies_elsewhere_is_refused(root: Path, tmp_path: Path) -> None:
     assert shop.given("demand.yaml") == "demand.yaml"
     assert shop.to_write("plan.json") == "plan.json"
 
-    (root / "names.yaml").write_text(DEMAND + "catalog: ../secret.yaml\n", encoding="utf-8")
+    (root / "names.yaml").write_text(HOSTED + "catalog: ../secret.yaml\n", encoding="utf-8")
     with pytest.raises(Refused, match="lies outside of"):
         shop.run(["validate", "names.yaml"], 30.0)
 
