@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import distributed
 import pytest
+
+distributed = pytest.importorskip("distributed", reason="needs distributed: pip install fleetplan[dask]")
 
 from planner.io.errors import InputError
 from planner.studies.executing import dask as cluster
