@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-distributed = pytest.importorskip("distributed", reason="needs distributed: pip install fleetplan[dask]")
+pytest.importorskip("distributed", reason="needs distributed: pip install fleetplan[dask]")
+
+import distributed
 
 from planner.io.errors import InputError
 from planner.studies.executing import dask as cluster
