@@ -353,9 +353,9 @@ def test_a_budget_that_is_kept_is_said_with_the_cash_beside_it() -> None:
 
 def test_a_horizon_that_no_budget_lets_through_says_what_is_enough() -> None:
     text = HORIZON.replace("policy: {", "policy: {budget: $10k/quarter, ").replace("4 quarters", "2 quarters")
-    with pytest.raises(planner.Infeasible, match=r"a budget of \$[\d,]+ is enough") as caught:
+    with pytest.raises(planner.Infeasible, match=r"from \$10,000 to \$[\d,]+ a quarter") as caught:
         planner.plan_fleet(planner.case_from_text(text.replace("lead_months: 4", "lead_months: 3")))
-    (found,) = re.findall(r"a budget of \$([\d,]+) is enough", str(caught.value))
+    (found,) = re.findall(r"from \$10,000 to \$([\d,]+) a quarter", str(caught.value))
     enough = f"budget: ${int(found.replace(',', '')) + 1}/quarter"
     plan = planner.plan_fleet(
         planner.case_from_text(text.replace("lead_months: 4", "lead_months: 3").replace("budget: $10k/quarter", enough))
