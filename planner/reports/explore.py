@@ -240,12 +240,14 @@ def _why(explored: Exploration) -> Html:
 
 
 def page_data(explored: Exploration) -> dict[str, Any]:
-    """What the script reads. Prices are taken out of what plans pay: dollars at the file's prices."""
+    """What the script reads. Prices are taken out of what plans pay: dollars at the file's prices, besides what is
+    held, which no price and no budget moves."""
     grid, case, base = explored.grid, explored.case, explored.base.result
     api = case.apis[case.baseline]
     fleets: dict[str, int] = {}
-    points = [_point(explored, p, fleets) for p in explored.points]
-    dearest = dearest_month(case, base)
+    held = held_usd_per_month(case)
+    points = [_point(explored, p, fleets, held) for p in explored.points]
+    dearest = dearest_month(base)
     return {
         "name": escaped(case.name),
         "file": explored.file,
@@ -259,7 +261,7 @@ def page_data(explored: Exploration) -> dict[str, Any]:
         "months": len(base["months"]),
         "apis": "api-prices" in grid.sliders,
         "mostElse": most_else_usd(case),
-        "held": held_usd_per_month(case),
+        "held": held,
         "tokens": base["tokens"],
         "baseline": escaped(f"{api.provider} {api.model}"),
         "baselineUsd": base["baseline"],
@@ -295,19 +297,19 @@ def _slider(explored: Exploration, key: Key, dearest: float) -> dict[str, Any]:
     return {**said, "low": low, "high": high, "stops": stops, "places": places}
 
 
-def _point(explored: Exploration, point: Point, fleets: dict[str, int]) -> list[Any]:
+def _point(explored: Exploration, point: Point, fleets: dict[str, int], held: float) -> list[Any]:
     setting, result = point.setting, point.result
     gpu, api = setting.of("gpu-prices"), setting.of("api-prices")
     values = [_value(explored, point, key) for key in TITLES]
     if result["cost"] is None:
-        return [*values, result["bound"] or 0.0, None, 0.0, 0.0, 0, result["status"], []]
-    months = [[_short(m[0] / gpu), _short(m[1] / api), _short(m[2])] for m in result["months"]]
+        return [*values, (result["bound"] or held) - held, None, 0.0, 0.0, 0, result["status"], []]
+    months = [[_short(m[0] / gpu), _short(m[1] / api), _short(m[2] - held)] for m in result["months"]]
     said = escaped(
         "; ".join([*result["runs"], *([f"{percent(result['api'])} bought from an API"] if result["api"] else [])])
     )
     fleet = fleets.setdefault(said, len(fleets))
     return [
-        *values, _short(result["bound"]), months, _short(result["penalty"]), _short(result["served"]), fleet,
+        *values, _short(result["bound"] - held), months, _short(result["penalty"]), _short(result["served"]), fleet,
         result["status"], [[_short(worth), _short(usd)] for worth, usd in point.lines],
     ]  # fmt: skip
 

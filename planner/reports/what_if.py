@@ -133,7 +133,10 @@ def _proof(point: dict[str, Any]) -> str:
         where = f" in {point['without_a_plan']}" if point["without_a_plan"] else ""
         return ("no fleet can meet the demand" if point["status"] == "infeasible" else "no plan was found") + where
     if point["cost_usd_per_month"] is None:
-        return "no fleet can meet the demand" if point["status"] == "infeasible" else "no plan was found in time"
+        if point["status"] != "infeasible":
+            return "no plan was found in time"
+        within = " within this budget" if point["least_budget_usd_per_month"] is not None else ""
+        return f"no fleet can meet the demand{within}"
     if point["status"] == "optimal":
         return "optimal"
     return f"within {percent(point['gap_frac'], 2)}" + (" only" if point["status"] == "feasible" else "")

@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 from planner.case.case import Case
 from planner.case.changes import may_use_an_api, with_limits
-from planner.case.quarters import held_usd_per_month
 from planner.catalog.terms import is_term, term_months
 from planner.io import result as results
 from planner.io.errors import input_error
@@ -167,7 +166,7 @@ def explore(
     grid = grid_of(source.case, DENSITIES[detail])
     base_case = case_of(source, grid, Setting())
     first = _base(base_case, options, on_progress)
-    budgets = dict(settings_of(grid, dearest_month(source.case, first)))
+    budgets = dict(settings_of(grid, dearest_month(first)))
     jobs = {s: _job(case_of(source, grid, s), options, some, grid.density.step_frac) for s, some in budgets.items()}
     unique = list({job.key: job for job in jobs.values()}.values())
     found = run_jobs(plan_settings, unique, executor, journal, lambda job, result, done, total: on_done(done, total))
@@ -284,9 +283,9 @@ def _budgets(grid: Grid, dearest_usd: float, moved: Key | None) -> tuple[float, 
     return tuple(float(f"{share * dearest_usd:.4g}") for share in shares)
 
 
-def dearest_month(case: Case, planned: Result) -> float:
+def dearest_month(planned: Result) -> float:
     """What a plan costs in its dearest month, with what is held."""
-    return float(max(sum(month) for month in planned["months"])) + held_usd_per_month(case)
+    return float(max(sum(month) for month in planned["months"]))
 
 
 Move = Callable[[Setting], Setting]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.case.case import case_from_json
+from planner.case.quarters import held_usd_per_month
 from planner.io.formatting import span
 from planner.pipeline import attempt
 from planner.plan.account.account import account_of
@@ -30,7 +31,9 @@ def plan_settings(payload: dict[str, Any]) -> Result:
     frontier = Frontier(case, options)
     free = frontier.unlimited()
     curve = frontier.curve(payload["budgets"], payload["step_frac"])
-    points = [_point(each.outcome, each.plan, each.bound_usd_per_month) for each in (free, *curve.plans)]
+    held = held_usd_per_month(case)
+    bounds = [None if (usd := each.bound_usd_per_month) is None else usd + held for each in (free, *curve.plans)]
+    points = [_point(each.outcome, each.plan, usd) for each, usd in zip((free, *curve.plans), bounds, strict=True)]
     budgets = [None, *(each.budget_usd_per_month for each in curve.plans)]
     if curve.too_small_usd_per_month is not None:
         points.append(dict.fromkeys(FIGURES) | {"bound": None, "status": Outcome.INFEASIBLE.value})
@@ -48,14 +51,15 @@ def _point(outcome: Outcome, plan: Plan | None, bound_usd_per_month: float | Non
 
 
 def figures_of(plan: Plan) -> Result:
-    """Money is USD a month, besides what is held: by month, what instances, APIs and all else come to."""
-    account = account_of(plan)
+    """Money is USD a month: by month, what instances, APIs and all else come to, what is held among the latter."""
+    account, held = account_of(plan), plan.held_usd_per_month
+    by_month = (account.money.parts_of_month(month) for month in range(account.months))
     return {
         "status": plan.status,
-        "cost": plan.cost_usd_per_month,
+        "cost": plan.total_usd_per_month,
         "penalty": plan.penalty_usd_per_month,
-        "bound": plan.bound_usd_per_month,
-        "months": [list(account.money.parts_of_month(month)) for month in range(account.months)],
+        "bound": plan.bound_usd_per_month + held,
+        "months": [[gpus, apis, rest + held] for gpus, apis, rest in by_month],
         "served": served_frac(plan),
         "api": share(plan, "api_share_frac"),
         "tokens": plan.tokens_per_month,

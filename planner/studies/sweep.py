@@ -182,7 +182,7 @@ def swings(found: Sweep) -> list[Sensitivity]:
         for row in found.rows:
             if column in row["inputs"] and row["cost_usd_per_month"] is not None:
                 by_value.setdefault(row["inputs"][column], []).append(row)
-        cost = {v: sum(r["cost_usd_per_month"] for r in rows) / len(rows) for v, rows in by_value.items() if rows}
+        cost = {v: sum(map(_usd_per_month, rows)) / len(rows) for v, rows in by_value.items() if rows}
         if len(cost) < 2:
             continue
         low, high = min(cost, key=lambda v: cost[v]), max(cost, key=lambda v: cost[v])
@@ -190,6 +190,11 @@ def swings(found: Sweep) -> list[Sensitivity]:
         unsure = max(_unproved_usd_per_month(r) for r in pairs)
         result.append(Sensitivity(column, low, cost[low], high, cost[high], cost[high] - cost[low] > unsure))
     return sorted(result, key=lambda s: (-s.usd_per_month, s.input))
+
+
+def _usd_per_month(row: Point) -> float:
+    """With what is held; of a horizon, the cost has it."""
+    return float(row["cost_usd_per_month"] + (row.get("held_usd_per_month") or 0.0))
 
 
 def _unproved_usd_per_month(row: Point) -> float:

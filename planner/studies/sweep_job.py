@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from planner.case.case import Case, case_from_json
+from planner.case.quarters import held_usd_per_month
 from planner.case.slots import requests_per_month, slots_of
 from planner.optimization.replan import OnProgress
 from planner.plan.plan import Plan
@@ -21,8 +22,10 @@ def silent(progress: Progress) -> None:
 
 
 def shape_of_case(payload: dict[str, Any], on_progress: OnProgress = silent) -> dict[str, Any]:
-    """The LP's lower bound at each budget."""
-    return {"bounds": _frontier(payload, on_progress).shape(payload["budgets"])}
+    """The LP's lower bound at each budget, with what is held."""
+    frontier = _frontier(payload, on_progress)
+    held, bounds = held_usd_per_month(frontier.case), frontier.shape(payload["budgets"])
+    return {"bounds": [None if bound is None else bound + held for bound in bounds]}
 
 
 def plans_of_case(payload: dict[str, Any], on_progress: OnProgress = silent) -> dict[str, Any]:

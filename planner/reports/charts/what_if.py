@@ -19,16 +19,17 @@ def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:
     lines = [_line("served", known, "served_frac")]
     if any(p["api_frac"] for p in known):
         lines.append(_line("of it by the API", known, "api_frac"))
-    money = Axis("cost, $ / month", written=lambda v: f"${tokens(v)}")
+    held = " with what is held" if any(p["held_usd_per_month"] for p in known) else ""
+    money = Axis(f"cost{held}, $ / month", written=lambda v: f"${tokens(v)}")
     return line_chart(title, lines, money, Axis("share of requests", written=lambda v: f"{100 * v:.0f}%"))
 
 
 def _line(name: str, points: Sequence[dict[str, Any]], key: str) -> Line:
     labels = [
-        f"{name} {percent(p[key])} at {usd(p['cost_usd_per_month'])}, budget {usd(p['budget_usd_per_month'])}"
+        f"{name} {percent(p[key])} at {usd(p['total_usd_per_month'])}, budget {usd(p['budget_usd_per_month'])}"
         for p in points
     ]
-    return Line(name, [p["cost_usd_per_month"] for p in points], [p[key] for p in points], labels)
+    return Line(name, [p["total_usd_per_month"] for p in points], [p[key] for p in points], labels)
 
 
 def frontier(sweep: Sweep) -> Html:
@@ -36,7 +37,7 @@ def frontier(sweep: Sweep) -> Html:
     if not known:
         return Html("")
     best = max(known, key=lambda p: p["served_frac"])
-    title = f"{usd(best['cost_usd_per_month'])} a month serves {percent(best['served_frac'])} of the requests"
+    title = f"{usd(best['total_usd_per_month'])} a month serves {percent(best['served_frac'])} of the requests"
     svg = Html(frontier_svg(known, "Share served against cost"))
     return figure("frontier", title, svg, caption="The best plan at each budget.", wide=True)
 

@@ -32,7 +32,7 @@
       total += usd; most = Math.max(most, usd);
     });
     var mean = total / n[MONTHS].length;
-    return [mean, most + S.held, mean + n[PENALTY] * part];
+    return [mean + S.held, most + S.held, mean + S.held + n[PENALTY] * part];
   }
   function upper(s) {
     var best = null;
@@ -112,11 +112,12 @@
   }
   function bracket(s) {
     var low = lower(s), high = upper(s), exact = null;
+    low.usd += S.held;
     S.points.forEach(function (n) {
       if (["demand", "gpu-prices", "api-prices", "ttft", "tpot", "commitments"].every(function (k) { return same(n[T[k]], s[k]); })
         && (n[T.budget] === s.budget || (n[T.budget] === null && !S.sheds && high && n === high.point))) exact = exact || n;
     });
-    var none = low.usd === Infinity || (!S.sheds && s.budget !== null && low.usd + S.held > s.budget * (1 + 1e-6));
+    var none = low.usd === Infinity || (!S.sheds && s.budget !== null && low.usd > s.budget * (1 + 1e-6));
     return { low: none ? null : high ? Math.min(low.usd, high.usd) : low.usd, high: none || !high ? null : high.usd, none: none, upper: none ? null : high,
       from: low.from, least: low.usd, exact: exact };
   }
@@ -158,7 +159,7 @@
     if (b.none) {
       return ["Proved: no plan fits. " + (b.least === Infinity
         ? "None was possible for " + where(b.from[0]) + ", which asks no more."
-        : "Every plan costs " + usd(b.least + S.held) + " a month or more.")];
+        : "Every plan costs " + usd(b.least) + " a month or more.")];
     }
     var said = [];
     if (b.exact && b.high !== null) {
@@ -327,12 +328,12 @@
       else {
         var m = S.tokens * s.demand / 1e6;
         if (m > 0) lines.push((price(b.low / m) === price(b.high / m) ? price(b.high / m) : price(b.low / m) + " to " + price(b.high / m)) + " per 1M tokens");
-        var bill = S.baselineUsd * s.demand * s["api-prices"];
+        var bill = S.baselineUsd * s.demand * s["api-prices"] + S.held;
         var saves = [1 - b.high / bill, 1 - b.low / bill];
-        lines.push(S.baseline + " would charge " + usd(bill) + ": " + (saves[0] >= 0 ? share(saves[0]) + (share(saves[0]) === share(saves[1]) ? "" : " to " + share(saves[1])) + " less this way"
+        lines.push(S.baseline + (S.held ? " and what is held come to " : " would charge ") + usd(bill) + ": " + (saves[0] >= 0 ? share(saves[0]) + (share(saves[0]) === share(saves[1]) ? "" : " to " + share(saves[1])) + " less this way"
           : saves[1] < 0 ? "the API is cheaper by " + share(1 - bill / b.low) + " or more" : "which is cheaper is not decided within this range"));
       }
-      if (S.held) lines.push(usd(S.held) + " a month is paid besides for what is held.");
+      if (S.held) lines.push("Of it, " + usd(S.held) + " a month is paid in any case for what is held.");
       if (s.budget !== null && !S.sheds) lines.push("The plan's dearest month is " + usd(b.upper.month) + ", within " + usd(s.budget) + ".");
     }
     lines.forEach(function (t) { into.appendChild(el("p", { text: t })); });

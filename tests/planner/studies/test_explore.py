@@ -16,6 +16,7 @@ import pytest
 
 import planner
 from planner.case.changes import multiplied, with_api_prices, with_gpu_prices
+from planner.case.quarters import held_usd_per_month
 from planner.io.errors import InputError
 from planner.pipeline import attempt
 from planner.reports.explore import explore_document, explore_page
@@ -35,6 +36,7 @@ from planner.studies.explore import (
     plans,
     scenario_of,
 )
+from planner.studies.explore_job import plan_settings
 from planner.studies.overrides import Scenario, Source, options_of
 from solvers.search.fleet_solution import Options
 from tests.support.browser import Page, is_whole_and_quiet, names_are_text
@@ -157,6 +159,23 @@ def test_what_does_not_hold_is_not_claimed(line: str, monotone: bool, linear: bo
     grid = grid_of(case, DENSITIES["few"])
     assert (grid.demand_is_monotone, grid.costs_are_linear) == (monotone, linear)
     assert bool(grid.why_not) == (not (monotone and linear))
+
+
+def test_what_is_held_is_in_every_figure_and_budget() -> None:
+    """Of a setting without a budget, and of those within one, which leave the rest of it to what is bought."""
+    held = "savings_plans:\n  - {name: old, provider: aws, discount: 27%, held: $5/h}\n"
+    case = planner.case_from_text(SHEDDING + held)
+    usd = held_usd_per_month(case)
+    assert usd > 3000
+    given = {"solver": "cbc", "gap_frac": 0.02, "time_limit_s": 60.0}
+    budgets = [usd + 200.0, usd + 400.0]
+    result = plan_settings({"case": case.as_json(), "budgets": budgets, "step_frac": 0.2, "options": given})
+    planned = [(b, p) for b, p in zip(result["budgets"], result["points"], strict=True) if p["cost"] is not None]
+    assert len(planned) > 1
+    for budget, point in planned:
+        assert usd <= point["cost"] <= (budget or float("inf"))
+        assert sum(map(sum, point["months"])) / len(point["months"]) == pytest.approx(point["cost"])
+        assert usd <= point["bound"] <= point["cost"] + point["penalty"] + 0.01
 
 
 def test_settings_are_what_ifs() -> None:

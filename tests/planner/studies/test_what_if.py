@@ -18,6 +18,7 @@ import planner
 from planner.case.changes import with_limits
 from planner.case.demand.future.edits import relative
 from planner.io.errors import InputError
+from planner.io.formatting import usd
 from planner.reports.markdown import as_markdown
 from planner.reports.page import as_page
 from planner.reports.text import as_text
@@ -329,6 +330,22 @@ def test_the_input_that_moves_the_cost_most_comes_first(source: Source) -> None:
     assert len(rows) == 5
     assert [r["scale demand"] for r in rows] == ["", "0.5", "2", "", ""]
     assert [r["prices.l4.on_demand"] for r in rows] == ["", "", "", "'-5%", "'+5%"]
+
+
+def test_what_is_held_is_in_every_headline(found: Sweep) -> None:
+    rows = tuple(
+        row
+        if row["cost_usd_per_month"] is None
+        else row | {"held_usd_per_month": 26_000.0, "total_usd_per_month": row["cost_usd_per_month"] + 26_000.0}
+        for row in found.rows
+    )
+    held = replace(found, rows=rows)
+    best = max((row for row in held.frontier if row["served_frac"] is not None), key=lambda row: row["served_frac"])
+    page = as_page(what_if_document(held))
+    assert f"{usd(best['total_usd_per_month'])} a month serves" in page
+    assert "cost with what is held, $ / month" in page
+    for before, after in zip(swings(found), swings(held), strict=True):
+        assert after.low_usd_per_month == pytest.approx(before.low_usd_per_month + 26_000.0)
 
 
 def test_hostile_text_is_inert(found: Sweep) -> None:
