@@ -308,6 +308,8 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
     middle = horizon.middle
     if middle is not None and middle.counted_usd is not None and middle.counted_usd < bound * (1 - REL):
         yield "committing for the middle scenario costs less than the bound"
+    if middle is not None and (middle.counted_usd or 0.0) < (middle.bound_usd or 0.0) * (1 - REL):
+        yield "committing for the middle scenario costs less than its own bound"
     if middle is not None and middle.scenario != _middle(horizon):
         yield f"the middle scenario is {_middle(horizon)}, not {middle.scenario}"
     if horizon.long_terms_would_save_usd is not None and horizon.long_terms_would_save_usd < 0:

@@ -17,7 +17,7 @@ from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, Middl
 from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
 from solvers.backends.clock import Stopped, limited_to, stop_is_asked
-from solvers.search.fleet_solution import Options, Progress
+from solvers.search.fleet_solution import Options, Outcome, Progress
 from solvers.search.horizon.block_plans import served_as
 from solvers.search.horizon.horizon_search import HorizonSearch
 from solvers.search.horizon.solution import HorizonSolution
@@ -148,7 +148,9 @@ class Answers:
             first = replace(first, fleet=served_as(first.fleet, best))
         self.tell(Progress("committing for the middle scenario", None, None))
         found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
-        return MiddlePlan(scenario=name, counted_usd=found.usd if found.blocks else None)
+        if found.blocks:
+            return MiddlePlan(scenario=name, counted_usd=found.usd, bound_usd=found.bound_usd)
+        return MiddlePlan(scenario=name, counted_usd=None) if found.outcome is Outcome.INFEASIBLE else None
 
     def curve(self, solution: HorizonSolution) -> CommitmentCurve | None:
         """Other numbers of the largest commitment that is signed now, those between none and twice as many."""

@@ -218,7 +218,7 @@ def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
 
 
 def value_of_scenarios(horizon: HorizonPlan) -> str:
-    """What planning for all scenarios is worth; nothing where it was not worked out."""
+    """What planning for all scenarios is worth; nothing where it was not worked out, or is not proved."""
     middle = horizon.middle
     if middle is None:
         return ""
@@ -227,13 +227,13 @@ def value_of_scenarios(horizon: HorizonPlan) -> str:
             f"committing for {middle.scenario} alone is not possible: what it signs now leaves another scenario "
             "without a plan"
         )
-    worth = middle.counted_usd - horizon.counted_usd
-    unsure = horizon.counted_usd - horizon.bound_usd
     of = " in the worst case" if is_worst_case(horizon) else ""
-    if worth <= 0:
-        return f"committing for {middle.scenario} alone would cost no more{of}, within the proven gap"
-    within = f"; this is within the proof gap ({usd(unsure)})" if worth < unsure else ""
-    return f"planning for all scenarios saves {usd(worth)}{of} over committing for {middle.scenario} alone{within}"
+    if middle.counted_usd <= horizon.counted_usd:
+        return f"committing for {middle.scenario} alone would cost no more{of}"
+    worth = 0.0 if middle.bound_usd is None else middle.bound_usd - horizon.counted_usd
+    if worth < NOTHING_USD:
+        return ""
+    return f"planning for all scenarios saves at least {usd(worth)}{of} over committing for {middle.scenario} alone"
 
 
 def long_terms(horizon: HorizonPlan) -> str:

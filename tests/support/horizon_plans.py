@@ -178,7 +178,8 @@ def assembled(case: Case, signed: tuple[SignedCommitment, ...], quarters: tuple[
         name=case.name, status="within-gap", risk="expected", counted_usd=counted, bound_usd=BOUND_SHARE * counted,
         gap_frac=1 - BOUND_SHARE, expected_cost_usd=expected, worst_scenario="high", held_usd=held_usd,
         commitments=signed, quarters=quarters,
-        scenarios=tuple(results), middle=MiddlePlan(scenario="low", counted_usd=counted + 1234.0),
+        scenarios=tuple(results),
+        middle=MiddlePlan(scenario="low", counted_usd=counted + 2000.0, bound_usd=counted + 1234.0),
         curve=CommitmentCurve(offer=now.offer, term=now.term, points=points), long_terms_would_save_usd=None, notes=(),
         case_hash=case.hash(), case=case, fleetplan_version="0.1.0",
     )  # fmt: skip
@@ -191,6 +192,6 @@ def worst_case_plan() -> HorizonPlan:
     assert plan.case.future is not None
     case = plan.case.model_copy(update={"future": plan.case.future.model_copy(update={"risk": "worst-case"})})
     most = max(s.counted_usd for s in plan.scenarios)
-    middle = MiddlePlan(scenario="low", counted_usd=most + 1234.0)
+    middle = MiddlePlan(scenario="low", counted_usd=most + 2000.0, bound_usd=most + 1234.0)
     figures = {"counted_usd": most, "bound_usd": BOUND_SHARE * most, "middle": middle}
     return plan.model_copy(update={"risk": "worst-case", "case": case, "case_hash": case.hash(), **figures})

@@ -118,6 +118,8 @@ class MiddlePlan(Strict):
     scenario: str
     counted_usd: float | None
     """what it comes to, as `counted_usd` of the plan is counted; None: not possible in some scenario"""
+    bound_usd: float | None = None
+    """what it is proved to come to at least; None: nothing is proved of it"""
 
 
 class CurvePoint(Strict):

@@ -219,6 +219,7 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "called less than it is": (_proved("within-gap"), "called within-gap, but its bound proves it optimal"),
     "name": (_set("name", "another"), "the name of the case is growth, not another"),
     "middle": (_set("middle", "counted_usd", 1.0), "middle scenario costs less than the bound"),
+    "middle bound": (_set("middle", "bound_usd", 1e12), "middle scenario costs less than its own bound"),
     "middle name": (_set("middle", "scenario", "none"), "the middle scenario is"),
     "curve below the bound": (_set("curve", "points", 1, "expected_usd", 1.0), "it costs less than any plan can"),
     "curve's gap": (_set("curve", "points", 1, "gap_frac", 25.0), "its gap is 25"),

@@ -136,7 +136,7 @@ def test_sentences() -> None:
     text = as_text(horizon_document(horizon), seconds=3.0)
     assert "sign now: 2 x " + OFFER in text
     assert "proved within 2.00% in 3.0 s" in text
-    assert "planning for all scenarios saves $1,234 over committing for low alone" in text
+    assert "planning for all scenarios saves at least $1,234 over committing for low alone" in text
     assert f"proven lower bound ${0.98 * horizon.counted_usd:,.0f}; this plan ${horizon.counted_usd:,.0f}" in text
 
 
@@ -156,6 +156,18 @@ def test_what_else_may_have_to_be_said(change: dict[str, object], words: str) ->
     assert words in as_text(horizon_document(horizon))
     assert words.lower() in as_markdown(horizon_document(horizon)).replace("\\", "").lower()
     assert words.lower() in as_page(horizon_document(horizon)).lower()
+
+
+def test_a_comparison_that_is_not_proved_is_not_made() -> None:
+    """A plan for one scenario that was not searched to its end says nothing of what planning for all is worth."""
+    horizon = horizon_plan()
+    for bound in (None, horizon.counted_usd - 1.0):
+        middle = MiddlePlan(scenario="low", counted_usd=horizon.counted_usd + 22_867.0, bound_usd=bound)
+        text = as_text(horizon_document(horizon.model_copy(update={"middle": middle})))
+        assert "committing for low alone" not in text
+    middle = MiddlePlan(scenario="low", counted_usd=horizon.counted_usd - 1.0, bound_usd=0.0)
+    text = as_text(horizon_document(horizon.model_copy(update={"middle": middle})))
+    assert "committing for low alone would cost no more" in text
 
 
 def test_csv_has_every_table_and_figures_as_they_are() -> None:
@@ -187,7 +199,7 @@ def test_the_worst_case_is_named_wherever_it_was_minimized() -> None:
         assert f"{line}; expected: ${mean:,.0f}".lower() in told.lower()
         assert "2 scenarios, worst case minimized" in told
         assert "the worst case was minimized, not the expected cost: high" in told
-        assert "saves $1,234 in the worst case over committing for low alone" in told
+        assert "saves at least $1,234 in the worst case over committing for low alone" in told
         assert "(worst case, high: cost with penalties and commitments as counted" in told
     page = as_page(horizon_document(horizon))
     assert f"<title>growth: ${high.cost_usd:,.0f} in the worst case" in page
