@@ -303,17 +303,21 @@ def test_reports_say_when_what_is_held_ends_and_what_that_quarter_loses() -> Non
     assert plan.allowances and not plan.allowances_now
     assert sign_now(plan) == "sign nothing now: no commitment that begins in the first quarter pays off or is allowed"
     lost = [use for use in allowance_use(plan).records if use.quarter == 1 and use.amount == "$6.00/h"]
-    assert [use.lost_usd_per_month for use in lost] == [pytest.approx(6 * HOURS * 45 / 91)]
+    first = plan.quarters[0].plan.allowances or ()
+    unused = 1 - first[0].used_frac  # the same hours of the day use it on the days that it is still there
+    assert [use.lost_usd_per_month for use in lost] == [pytest.approx(unused * 6 * HOURS * 45 / 91)]
     held = [use for use in allowance_use(plan).records if use.of.held and use.amount == "$6.00/h"]
     assert 3 * sum(use.of.usd_per_month for use in held) == pytest.approx(plan.held_usd)
     ends = [(e.month, e.offer, e.purchase, e.origin, e.inside) for e in ladder(plan)]
     assert ends == [
         ("2027-05", "compute-1y", "1y", "held", True),
         ("2028-03", "compute-1y", "1y", "signed later", False),
+        ("2028-06", "compute-1y", "1y", "signed later", False),
     ]
     assert [(r.last, r.origin) for r in rungs(plan)] == [
         (date(2027, 5, 15), "held"),
         (date(2028, 3, 31), "signed later"),
+        (date(2028, 6, 30), "signed later"),
     ]
     summary = as_text(horizon_summary(plan))
     assert "later: $6.00/h of compute-1y is held until 2027-05-15; " in summary

@@ -117,7 +117,7 @@ def test_priorities_are_in_the_order_in_which_requests_give_way() -> None:
 @pytest.fixture
 def litellm() -> ModuleType:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    return pytest.importorskip("litellm", reason="litellm is not installed: pip install 'fleetplan[dev]'")
+    return pytest.importorskip("litellm", reason="litellm is not installed: pip install 'fleetplan[deep]'")
 
 
 def hook_of(name: str, folder: Path, now: list[float]) -> Any:
